@@ -1,0 +1,68 @@
+"""`podium <verb>`: the table of verbs. Each verb lives in the room of its stage and is imported only when called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+
+import podium
+from podium.errors import GOOD, PodiumError
+
+# verb: (module, what it does). The order is the way of the data. A module has `arguments(parser)` and `main(args)`,
+# where main returns the exit status.
+VERBS: dict[str, tuple[str, str]] = {
+    "doctor": ("podium.doctor", "what this machine has and lacks, and what each lack costs"),
+    "plan": ("podium.plan", "what the config asks for: results, runs, data, images"),
+    "sources": ("podium.data.sources", "make the demo's sources, or assemble sources from sample files"),
+    "fetch": ("podium.data.fetch", "bring a dataset's files into the work root and check their hashes"),
+    "prepare": ("podium.data.prepare", "turn a fetched dataset into the layout that an implementation reads"),
+    "verify": ("podium.data.verify", "compare a dataset in the work root with its manifest and its invariants"),
+    "build": ("podium.images.build", "build and lock the image of an implementation"),
+    "describe": ("podium.package.system", "collect the system description from this node and the config"),
+    "run": ("podium.runs.run", "launch one attempt and record it"),
+    "check": ("podium.verdict.check", "the official verdict on a result, or on a submission tree"),
+    "score": ("podium.verdict.score", "the olympic score of every result"),
+    "pack": ("podium.package.layout", "build the submission tree from the counted runs"),
+    "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes"),
+    "status": ("podium.report.board", "where every result stands, what was made, what to do next"),
+    "report": ("podium.report.html", "write the report: scores, convergence of every run, what is missing"),
+}
+
+
+def parser(verb: str | None) -> argparse.ArgumentParser:
+    """The parser; only the module of `verb` is imported, so that `podium --help` starts fast."""
+    top = argparse.ArgumentParser(prog="podium", description=podium.__doc__)
+    top.add_argument("--version", action="version", version=podium.__version__)
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, (module, summary) in VERBS.items():
+        one = verbs.add_parser(name, help=summary, description=summary, allow_abbrev=False, conflict_handler="resolve")
+        if name == verb:
+            importlib.import_module(module).arguments(one)
+            one.add_argument("--json", action="store_true", help="errors and answers as JSON on standard output")
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; errors that a person can act on are printed, everything else is a fault and keeps its traceback."""
+    argv = sys.argv[1:] if argv is None else argv
+    verb = next((word for word in argv if not word.startswith("-")), None)
+    args = parser(verb if verb in VERBS else None).parse_args(argv)
+    try:
+        return importlib.import_module(VERBS[args.verb][0]).main(args) or GOOD
+    except PodiumError as error:
+        print(f"podium {args.verb}: {error}", file=sys.stderr)
+        if args.json:
+            print(json.dumps(error.as_json()))
+        return error.code
+    except KeyboardInterrupt:
+        print(f"podium {args.verb}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone: nothing more can be said
+        return 141
+
+
+if __name__ == "__main__":
+    sys.exit(main())
