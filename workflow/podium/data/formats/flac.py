@@ -1,0 +1,65 @@
+"""FLAC: what a file says of itself (STREAMINFO) and its samples. Format: RFC 9639."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import soundfile
+
+MAGIC = b"fLaC"
+STREAMINFO = slice(8, 42)
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """The STREAMINFO block: rate in Hz, samples per channel (0: not said), md5 of the PCM (zeros: not said)."""
+
+    rate: int
+    channels: int
+    bits: int
+    samples: int
+    md5: bytes
+
+    @property
+    def has_md5(self) -> bool:
+        """Whether the encoder wrote the md5 of the PCM."""
+        return any(self.md5)
+
+    def proves(self, pcm: bytes | np.ndarray) -> bool:
+        """Whether the md5 is that of the little-endian `pcm`."""
+        return hashlib.md5(pcm).digest() == self.md5
+
+
+def stream_info(data: bytes) -> StreamInfo:
+    """Read STREAMINFO, the first block of every FLAC file (RFC 9639, 8.2); raises ValueError when it is not there."""
+    block = data[STREAMINFO]
+    if data[:4] != MAGIC or data[4] & 0x7F != 0 or len(block) < 34:
+        raise ValueError(f"no FLAC, it starts with {data[:8]!r}")
+    packed = int.from_bytes(block[10:18], "big")
+    return StreamInfo(
+        rate=packed >> 44,
+        channels=(packed >> 41 & 0x7) + 1,
+        bits=(packed >> 36 & 0x1F) + 1,
+        samples=packed & 0xFFFFFFFFF,
+        md5=block[18:],
+    )
+
+
+def decode(data: bytes) -> np.ndarray:
+    """The samples of a mono 16-bit file as int16 (samples,).
+
+    Raises ValueError when the frames do not decode, or not to as many samples or to the md5 that STREAMINFO says.
+    """
+    info = stream_info(data)
+    try:
+        pcm, _ = soundfile.read(io.BytesIO(data), dtype="int16")
+    except soundfile.LibsndfileError as error:
+        raise ValueError(f"does not decode: {error.error_string}") from error
+    if info.samples not in (0, len(pcm)):
+        raise ValueError(f"does not decode whole: {info.samples} samples expected, {len(pcm)} found")
+    if info.has_md5 and not info.proves(pcm):
+        raise ValueError("the samples do not have the md5 that the file says")
+    return pcm

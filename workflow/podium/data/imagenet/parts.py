@@ -1,0 +1,135 @@
+"""The parts of a layout: each is made once, whatever interrupts the work, and the odd images in it are kept by name.
+
+A part is a file, or a few that belong together. When it is whole a note is written; a later try reads the note and
+skips the part. The notes go when everything is done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from podium import files
+from podium.data.formats import jpeg
+from podium.data.imagenet.source import Image
+from podium.errors import BadInput
+from podium.progress import bar
+
+_NOTES = ".notes"
+
+
+@dataclass(frozen=True)
+class Params:
+    """The parameters of a preparation, with their defaults."""
+
+    shards: Mapping[str, int] = field(default_factory=lambda: {"train": 1024, "validation": 128})
+    take: int = 0  # images of each class in both splits; 0 is all
+    undecodable: str = "error"  # or drop, or keep
+    decode: bool = False
+
+
+@dataclass
+class Part:
+    """What went into a part: images, their bytes, and the names of the odd ones (`undecodable` with the reason)."""
+
+    images: int = 0
+    bytes: int = 0
+    png: list[str] = field(default_factory=list)
+    cmyk: list[str] = field(default_factory=list)
+    undecodable: dict[str, str] = field(default_factory=dict)
+
+    def look(self, image: Image, data: bytes, params: Params) -> jpeg.Header | None:
+        """Count an image and return its header, or None for one that cannot be decoded and is left out."""
+        try:
+            header = jpeg.header(data)
+            if params.decode or header.kind != "jpeg":
+                jpeg.decode(data)
+        except jpeg.Undecodable as error:
+            self.undecodable[image.relative] = str(error)
+            if params.undecodable != "keep":
+                return None
+            header = jpeg.Header("jpeg", 0, 0)
+        self.images += 1
+        self.bytes += len(data)
+        if header.kind != "jpeg":
+            getattr(self, header.kind).append(image.relative)
+        return header
+
+    def add(self, other: Part) -> None:
+        """Count what is in `other` too."""
+        self.images += other.images
+        self.bytes += other.bytes
+        self.png += other.png
+        self.cmyk += other.cmyk
+        self.undecodable |= other.undecodable
+
+
+@dataclass(frozen=True)
+class Work:
+    """A part to be made: of which images, and how. `lies_there` looks at what an earlier try has left of it."""
+
+    images: Sequence[Image]
+    make: Callable[[], Part]
+    lies_there: Callable[[], bool]
+
+
+def together(to: Path, split: str, work: Mapping[str, Work], params: Params, workers: int) -> Part:
+    """Make the parts `work`, by name below `to`, `workers` at a time, and sum them up.
+
+    Raises BadInput with every image that cannot be decoded, when the parameter `undecodable` says so.
+    """
+    total = Part()
+    with ThreadPoolExecutor(workers) as pool:
+        made = pool.map(lambda item: once(to, *item, params), work.items())
+        for part in bar(made, split, total=len(work), unit="part"):
+            total.add(part)
+    refuse_undecodable(split, total, params)
+    return total
+
+
+def once(to: Path, name: str, work: Work, params: Params) -> Part:
+    """Make the part `name` below `to`, or read the note of an earlier try that made it of the same images.
+
+    No note is left of a part that lacks images which may not be left out.
+    """
+    note = to / _NOTES / f"{name}.json"
+    of = files.hash_json([asdict(params), [(image.relative, image.size) for image in work.images]])
+    if (known := _read_note(note)).get("of") == of and work.lies_there():
+        return Part(**known["part"])
+    for stray in (to / name).parent.glob(f".{Path(name).name}.*"):  # what a try that was killed has left
+        shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
+    part = work.make()
+    if not part.undecodable or params.undecodable != "error":
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps({"of": of, "part": asdict(part)}), encoding="utf-8")
+    return part
+
+
+def _read_note(note: Path) -> dict[str, Any]:
+    """A note is not synced, for it can be done without: one that was cut is none."""
+    try:
+        return json.loads(note.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def forget(to: Path) -> None:
+    """Remove the notes: everything is done."""
+    shutil.rmtree(to / _NOTES, ignore_errors=True)
+
+
+def refuse_undecodable(split: str, part: Part, params: Params) -> None:
+    """Raise BadInput with every image that cannot be decoded, when the parameter `undecodable` says so."""
+    if part.undecodable and params.undecodable == "error":
+        listed = "".join(f"\n    {name}: {reason}" for name, reason in sorted(part.undecodable.items()))
+        raise BadInput(
+            f"{len(part.undecodable)} {split} images cannot be decoded",
+            "JPEG files that are whole (or PNG and CMYK ones, which are known)",
+            listed,
+            "fetch them again, or leave them out with the parameter `undecodable: drop`",
+        )

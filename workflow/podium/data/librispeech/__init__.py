@@ -1,0 +1,100 @@
+"""LibriSpeech for RNN-T: from FLAC archives to WAV, lists and sentencepieces as the reference makes them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sentencepiece
+
+from podium.data.job import Job
+from podium.data.librispeech import convert, source, tokens
+from podium.data.librispeech.check import invariants
+from podium.data.librispeech.convert import Utterance
+from podium.errors import BadInput
+
+FORMS = {
+    "archives": "<subset>.tar.gz, as OpenSLR 12 has them; read as a stream, never unpacked on disk",
+    "extracted": "LibriSpeech/<subset>/<speaker>/<chapter>/, as the archives unpack",
+}
+LAYOUTS = {
+    "wav": "16 kHz WAV, lists as pysox writes them, sentencepieces, tokenised lists: the reference's and NVIDIA's"
+}
+PARAMS = {
+    "vocab_size": f"sentencepieces to train, default {tokens.VOCAB_SIZE}: the benchmark's; less for less text",
+    "pickle": "true: tokenised lists also as .pkl, for vendors' images that read nothing else; default false",
+}
+MAX_DURATION = 16.7  # seconds; longer utterances are not trained on (reference configs/baseline_v3-1023sp.yaml)
+
+__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare"]
+
+
+def prepare(job: Job) -> dict[str, Any]:
+    """Make the layout `wav` below `job.to`; the counts per subset and what the sentencepieces were trained with.
+
+    What an interrupted try left there is kept as far as it is whole. Raises BadInput for a wrong source or parameter.
+    """
+    vocab_size, as_pickle = _parameters(job.params)
+    subsets = source.subsets(job.source)
+    if not any(subset.is_train for subset in subsets):
+        raise BadInput(
+            f"no training subset in {job.source}",
+            "train-*, whose transcripts train the sentencepieces",
+            ", ".join(subset.name for subset in subsets),
+            source.NEXT,
+        )
+    utterances: dict[str, list[Utterance]] = {}
+    for subset in subsets:
+        utterances[subset.name] = convert.convert(subset, job.to, job.workers)
+        os.sync()  # once for all its files: one sync for each of 292,367 would take longer than to decode them
+        convert.write_list(utterances[subset.name], job.to / f"librispeech-{subset.name}-wav.json")
+
+    training = [utterance.transcript for s in subsets if s.is_train for utterance in utterances[s.name]]
+    text = "".join(f"{transcript}\n" for transcript in training)
+    tokens.train(text, vocab_size, job.to)
+    counts = {}
+    for name, of_subset in utterances.items():
+        entries = tokens.tokenize(of_subset, tokens.model_path(job.to, vocab_size))
+        for suffix in (".json", ".pkl") if as_pickle else (".json",):
+            tokens.write_list(entries, job.to / f"librispeech-{name}-wav-tokenized{suffix}")
+        counts[name] = _counts(of_subset, entries)
+    return {
+        "subsets": counts,
+        "utterances": sum(count["utterances"] for count in counts.values()),
+        "hours": _hours(sum(count["samples"] for count in counts.values())),
+        "sentencepiece": {
+            "version": sentencepiece.__version__,
+            "vocab_size": vocab_size,
+            "transcripts": len(training),
+            "transcripts_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        },
+    }
+
+
+def _parameters(params: Mapping[str, Any]) -> tuple[int, bool]:
+    vocab_size, as_pickle = params.get("vocab_size", tokens.VOCAB_SIZE), params.get("pickle", False)
+    if type(vocab_size) is not int or type(as_pickle) is not bool:
+        raise BadInput(
+            "a parameter of librispeech is wrong",
+            "vocab_size a whole number, pickle true or false",
+            f"vocab_size {vocab_size!r}, pickle {as_pickle!r}",
+            "podium prepare --help",
+        )
+    return vocab_size, as_pickle
+
+
+def _counts(utterances: Sequence[Utterance], entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    samples = sum(utterance.samples for utterance in utterances)
+    return {
+        "utterances": len(utterances),
+        "samples": samples,
+        "hours": _hours(samples),
+        f"up_to_{MAX_DURATION}_s": sum(utterance.duration <= MAX_DURATION for utterance in utterances),
+        "tokens": sum(len(entry["tokenized_transcript"]) for entry in entries),
+    }
+
+
+def _hours(samples: int) -> float:
+    return round(samples / convert.RATE / 3600, 4)

@@ -1,0 +1,157 @@
+"""`podium prepare`: a fetched data set into the layout that an implementation reads.
+
+The data set's own module does the work; here are the work folder that survives an interruption, the manifest, and the
+rename that makes the result appear whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+
+from podium import config as configuration
+from podium import files, manifest, plan
+from podium.data.job import Job
+from podium.errors import BadInput
+
+DATASETS = ("imagenet", "kits19", "librispeech", "wikipedia")
+
+
+def module(dataset: str) -> ModuleType:
+    """The module of a data set: FORMS, LAYOUTS, PARAMS, prepare(job), invariants(folder, layout, counts)."""
+    if dataset not in DATASETS:
+        raise BadInput(
+            f"no preparation for {dataset!r}", "one of " + ", ".join(DATASETS), dataset, "podium prepare --help"
+        )
+    return importlib.import_module(f"podium.data.{dataset}")
+
+
+def prepare(
+    dataset: str, source: Path, layout: str, to: Path, params: dict[str, Any], workers: int
+) -> manifest.Manifest:
+    """Prepare `source` into `to`; nothing is done where `to` already holds this layout of the same source and params.
+
+    Returns the manifest, which is also written into `to`. Until all is done the files lie in `<to>.partial`, and a
+    second call goes on from there. Raises BadInput for an unknown layout or parameter, or a source that is wrong.
+    """
+    maker = module(dataset)
+    _known("layout", layout, maker.LAYOUTS)
+    for name in params:
+        _known("parameter", name, maker.PARAMS)
+    if not source.is_dir():
+        raise BadInput(f"no source for {dataset}", "a folder", f"nothing at {source}", f"podium fetch {dataset}")
+    made_from = manifest.read(source).sha256 if (source / manifest.NAME).exists() else str(source)
+    if (to / manifest.NAME).exists():
+        present = manifest.read(to)
+        if (present.made_from, dict(present.params)) == (made_from, params) and not manifest.differences(
+            to, present, "quick"
+        ):
+            return present
+    partial = to.with_name(f"{to.name}.partial")
+    _resume(partial, {"from": made_from, "layout": layout, "params": params})
+    with files.explained(to):
+        counts = maker.prepare(Job(source=source, layout=layout, to=partial, params=params, workers=workers))
+    (partial / _PLAN).unlink()
+    made = manifest.of_folder(partial, counts=counts, params=params, made_from=made_from)
+    manifest.write(partial, made)
+    with files.replacing(to) as fresh:
+        fresh.rmdir()
+        partial.rename(fresh)
+    return made
+
+
+_PLAN = ".plan.json"
+
+
+def _resume(partial: Path, wanted: dict[str, Any]) -> None:
+    """Keep the files of an interrupted try only if it was made from the same source with the same parameters."""
+    import shutil
+
+    marker = partial / _PLAN
+    if partial.exists() and not (marker.exists() and files.read_json(marker) == wanted):
+        shutil.rmtree(partial)
+    for torn in partial.rglob(".*"):  # what a killed try was writing
+        if torn.is_file() and torn != marker:
+            torn.unlink()
+    files.write_json(marker, wanted)
+
+
+def _known(what: str, name: str, known: dict[str, str]) -> None:
+    if name not in known:
+        raise BadInput(f"unknown {what} {name!r}", "one of " + ", ".join(sorted(known)), name, "podium prepare --help")
+
+
+def _help() -> str:
+    """Every form, layout and parameter of every data set, for `podium prepare --help`."""
+    lines = []
+    for dataset in DATASETS:
+        maker = module(dataset)
+        lines.append(f"{dataset}:")
+        for title, table in (("form", maker.FORMS), ("layout", maker.LAYOUTS), ("param", maker.PARAMS)):
+            lines += [f"  {title:6} {name:18} {line}" for name, line in table.items()]
+    return "\n".join(lines)
+
+
+def _params(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise BadInput(f"cannot read {path}", "a YAML or JSON mapping", str(error), "podium prepare --help") from error
+    if not isinstance(value, dict):
+        raise BadInput(f"{path} holds no parameters", "a mapping", type(value).__name__, "podium prepare --help")
+    return value
+
+
+class _Help(argparse.Action):
+    """`--help` with every form, layout and parameter; the data sets' modules are imported for it alone."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.print_help()
+        print("\n" + _help())
+        parser.exit()
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("dataset", choices=DATASETS)
+    parser.add_argument("-h", "--help", action=_Help, nargs=0, help="this help, with every form, layout and parameter")
+    parser.add_argument("--from", dest="source", type=Path, metavar="DIR", help="the source (default: from the config)")
+    parser.add_argument("--layout", help="the layout (default: from the config)")
+    parser.add_argument("--to", type=Path, metavar="DIR", help="where to (default: from the config)")
+    parser.add_argument(
+        "--params", type=Path, metavar="FILE", help="YAML or JSON with parameters (default: from the config)"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes; the bytes do not depend on it"
+    )
+    configuration.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """`podium prepare DATASET [--from DIR --layout L --to DIR [--params FILE]]`: with all three no config is read."""
+    given = (args.source, args.layout, args.to)
+    if all(given):
+        source, layout, to, params = args.source, args.layout, args.to, _params(args.params)
+    elif any(given):
+        raise BadInput(
+            "half a source", "--from, --layout and --to together, or none", "some of them", "podium prepare --help"
+        )
+    else:
+        config = configuration.load(args.config)
+        dataset = config.dataset(args.dataset)
+        source, layout = plan.raw_folder(config, dataset.name), dataset.layout
+        to, params = plan.layout_folder(config, dataset), dict(dataset.params)
+    made = prepare(args.dataset, source, layout, to, params, args.workers)
+    if args.json:
+        print(json.dumps(made.as_json(), indent=1))
+    else:
+        print(f"prepare {args.dataset}: {layout} in {to}, {len(made.files)} files, {dict(made.counts)}")
+    return 0

@@ -1,0 +1,148 @@
+"""What must hold of a prepared folder by its own format, whatever its size."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from podium.data.wikipedia import text
+from podium.data.wikipedia.layouts import LAYOUTS, TEXT
+from podium.data.wikipedia.ragged import Instances, Ragged
+from podium.data.wikipedia.wordpiece import Vocabulary, read_vocabulary
+from podium.errors import BadInput
+
+
+def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str]:
+    """Every problem of a prepared folder, one sentence each, none hidden by the first."""
+    if layout == TEXT:
+        return _text_problems(folder, counts)
+    form = LAYOUTS[layout]
+    try:
+        vocabulary = read_vocabulary(folder / "vocab.txt")
+    except BadInput as error:
+        return [f"vocab.txt: {_sentence(error)}"]
+    shards = counts["shards"]
+    expected = [form.train_name(number, shards) for number in range(shards)]
+    present = [f"train/{path.name}" for path in sorted((folder / "train").glob("*"))]
+    problems = [
+        f"{name}: expected nothing, found a file that is not one of {shards}"
+        for name in present
+        if name not in expected
+    ]
+    instances = 0
+    for name in expected:
+        found, count = _file_problems(folder, name, form.read, vocabulary)
+        problems += found
+        instances += count
+    if instances != counts["train_instances"]:
+        problems.append(f"train: expected {counts['train_instances']} instances, found {instances}")
+    if "eval_instances" in counts:
+        found, count = _file_problems(folder, form.eval_name, form.read, vocabulary)
+        problems += found
+        if count != counts["eval_instances"]:
+            problems.append(f"{form.eval_name}: expected {counts['eval_instances']} instances, found {count}")
+    return problems
+
+
+def _text_problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
+    """Problems of text parts and of the evaluation text beside them."""
+    parts, problems = sorted(folder.glob("part-*")), []
+    if len(parts) != counts["parts"]:
+        problems.append(f"part-*: expected {counts['parts']} parts, found {len(parts)}")
+    evaluation = folder / "eval.txt"
+    try:
+        text.check_evaluation(evaluation, folder / "eval.md5")
+        held_out = frozenset(text.articles(text.read(evaluation)))
+    except (OSError, BadInput) as error:
+        problems.append(f"eval.txt: {_sentence(error)}")
+        held_out = frozenset()
+    for part in parts:
+        try:
+            content = text.read(part)
+            text.check_held_out(part, content, held_out)
+        except BadInput as error:
+            problems.append(f"{part.name}: {_sentence(error)}")
+            continue
+        padded = sum(line != line.strip() for line in content.split("\n"))
+        if padded:
+            problems.append(f"{part.name}: expected stripped lines, found {padded} that begin or end with white space")
+    return problems
+
+
+def _sentence(error: OSError | BadInput) -> str:
+    return (
+        f"expected {error.expected}, found {error.found}"
+        if isinstance(error, BadInput)
+        else f"expected it, found {error}"
+    )
+
+
+def content_hash(rows: Iterable[list[int]]) -> str:
+    """NVIDIA's hash of a file's rows without padding (hdf5_md5.py): it does not depend on the kind of file."""
+    return _md5(str([_md5(str(row)) for row in rows]))
+
+
+def _file_problems(
+    folder: Path, name: str, read: Callable[[Path], Iterator[Instances]], vocabulary: Vocabulary
+) -> tuple[list[str], int]:
+    """The problems of one file (the first row of each kind is named), and how many instances it holds."""
+    count, problems = 0, []
+    try:
+        for block in read(folder / name):
+            problems += [f"{name}: {problem}" for problem in block_problems(block, vocabulary, count)]
+            count += len(block)
+    except (OSError, KeyError, ValueError, IndexError, BadInput) as error:
+        problems.append(f"{name}: expected a file of instances, found {error}")
+    return problems, count
+
+
+def block_problems(block: Instances, vocabulary: Vocabulary, first: int = 0) -> list[str]:
+    """What is wrong with instances, the first of which is number `first` of its file."""
+    ids, positions, labels = block.input_ids, block.masked_lm_positions, block.masked_lm_ids
+    lengths, masked = ids.lengths, positions.lengths
+    if lengths.min(initial=5) < 5:
+        return [_problem("at least [CLS] A [SEP] B [SEP]", "too few tokens", lengths < 5, first)]
+    starts, stops = ids.starts[:-1], ids.starts[1:]
+    cls, sep = vocabulary["[CLS]"], vocabulary["[SEP]"]
+    middle = block.first_lengths - 1  # place of the first [SEP]
+    segments_fit = (middle >= 2) & (middle < lengths - 2)
+    owner = np.repeat(np.arange(len(block)), masked)
+    rises = np.diff(positions.values, prepend=-1) > 0
+    rises[positions.starts[:-1][masked > 0]] = True
+    special = (positions.values == 0) | (positions.values == middle[owner]) | (positions.values >= lengths[owner] - 1)
+    checks = {
+        ("ids of the vocabulary", "others"): _rows(ids, (ids.values < 0) | (ids.values >= len(vocabulary))),
+        ("[CLS] first", "another token"): ids.values[starts] != cls,
+        ("[SEP] last", "another token"): ids.values[stops - 1] != sep,
+        ("two segments with text", "segment_ids that are not 0 and then 1"): ~segments_fit,
+        ("[SEP] after the first segment", "another token"): segments_fit
+        & (ids.values[starts + np.where(segments_fit, middle, 0)] != sep),
+        ("at least one masked place", "none"): masked == 0,
+        ("as many masked ids as places", "another number"): labels.lengths != masked,
+        ("masked places that rise", "some that do not"): _rows(positions, ~rises),
+        ("masked places on words", "some on [CLS], [SEP] or padding"): _rows(positions, special),
+        ("masked ids of the vocabulary", "others"): _rows(
+            labels, (labels.values < 0) | (labels.values >= len(vocabulary))
+        ),
+        ("next_sentence_labels 0 or 1", "others"): (block.next_sentence_labels | 1) != 1,
+    }
+    return [_problem(expected, found, wrong, first) for (expected, found), wrong in checks.items() if wrong.any()]
+
+
+def _rows(ragged: Ragged, wrong: np.ndarray) -> np.ndarray:
+    """Which rows hold a wrong value."""
+    rows = np.zeros(len(ragged), bool)
+    rows[np.repeat(np.arange(len(ragged)), ragged.lengths)[wrong]] = True
+    return rows
+
+
+def _problem(expected: str, found: str, wrong: np.ndarray, first: int) -> str:
+    return f"expected {expected}, found {found} in {wrong.sum()} rows, such as row {first + int(np.argmax(wrong))}"
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

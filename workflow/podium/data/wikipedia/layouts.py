@@ -1,0 +1,177 @@
+"""The files that implementations read: instances, block by block, as HDF5 (fixed or variable length) or TFRecord."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from podium import files
+from podium.data.formats import hdf5, tfrecord
+from podium.data.wikipedia import examples
+from podium.data.wikipedia.instances import Recipe
+from podium.data.wikipedia.ragged import BLOCK, Instances, Ragged
+
+Blocks = Iterable[Instances]
+Writer = Callable[[Path, int, Blocks], None]  # writes so many instances, given in blocks, to a file
+TEXT = "text"  # the layout that is the published text, for WikiExtractor's files
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A kind of file: how it is named, written and read again in blocks."""
+
+    line: str
+    suffix: str
+    write: Callable[[Path, int, Blocks, Recipe], None]
+    read: Callable[[Path], Iterator[Instances]]
+    shuffled: bool = False
+
+    def train_name(self, number: int, of: int) -> str:
+        """The name of a training file below the layout's folder."""
+        return f"train/part_{number:05d}_of_{of:05d}.{self.suffix}"
+
+    @property
+    def eval_name(self) -> str:
+        return f"eval/part_eval.{self.suffix}"
+
+
+def write_fixed(path: Path, count: int, blocks: Blocks, recipe: Recipe) -> None:
+    """The six datasets of the NVIDIA reference, rows padded with zeros, not compressed.
+
+    input_ids (N, T) int16, input_mask and segment_ids (N, T) int8, masked_lm_positions and masked_lm_ids (N, P) int16,
+    next_sentence_labels (N,) int8. Source: training_results_v3.0@63e326c4 NVIDIA bert create_pretraining_data.py.
+    """
+    length, predictions = recipe.max_seq_length, recipe.max_predictions_per_seq
+    with hdf5.writing(path) as file:
+        ids = file.create_dataset("input_ids", (count, length), "i2")
+        mask = file.create_dataset("input_mask", (count, length), "i1")
+        segments = file.create_dataset("segment_ids", (count, length), "i1")
+        positions = file.create_dataset("masked_lm_positions", (count, predictions), "i2")
+        labels = file.create_dataset("masked_lm_ids", (count, predictions), "i2")
+        random_next = file.create_dataset("next_sentence_labels", (count,), "i1")
+        for rows, block in _placed(blocks):
+            ids[rows] = block.input_ids.padded(length)
+            mask[rows] = block.input_mask().padded(length)
+            segments[rows] = block.segment_ids().padded(length)
+            positions[rows] = block.masked_lm_positions.padded(predictions)
+            labels[rows] = block.masked_lm_ids.padded(predictions)
+            random_next[rows] = block.next_sentence_labels
+
+
+def read_fixed(path: Path) -> Iterator[Instances]:
+    """The instances of a file of `write_fixed`. A row ends where its mask does, its masked places where they turn 0."""
+    with h5py.File(path) as file:
+        for rows in _slices(len(file["next_sentence_labels"])):
+            mask = file["input_mask"][rows] != 0
+            positions = file["masked_lm_positions"][rows]
+            yield _instances(
+                _cut(file["input_ids"][rows], mask),
+                _cut(file["segment_ids"][rows], mask),
+                _cut(positions, positions != 0),
+                _cut(file["masked_lm_ids"][rows], positions != 0),
+                file["next_sentence_labels"][rows],
+            )
+
+
+def write_varlength(path: Path, count: int, blocks: Blocks, recipe: Recipe) -> None:
+    """NVIDIA's variable-length datasets: int16 rows (segment_ids int8) without padding, and no input_mask.
+
+    Source: training_results_v3.0@63e326c4 NVIDIA bert convert_fixed2variable.py.
+    """
+    del recipe  # rows are as long as they are
+    short, byte = h5py.vlen_dtype(np.dtype("i2")), h5py.vlen_dtype(np.dtype("i1"))
+    with hdf5.writing(path) as file:
+        ids = file.create_dataset("input_ids", (count,), short)
+        segments = file.create_dataset("segment_ids", (count,), byte)
+        positions = file.create_dataset("masked_lm_positions", (count,), short)
+        labels = file.create_dataset("masked_lm_ids", (count,), short)
+        random_next = file.create_dataset("next_sentence_labels", (count,), "i1")
+        for rows, block in _placed(blocks):
+            ids.write_direct(_objects(block.input_ids), dest_sel=rows)
+            segments.write_direct(_objects(block.segment_ids()), dest_sel=rows)
+            positions.write_direct(_objects(block.masked_lm_positions), dest_sel=rows)
+            labels.write_direct(_objects(block.masked_lm_ids), dest_sel=rows)
+            random_next[rows] = block.next_sentence_labels
+
+
+def read_varlength(path: Path) -> Iterator[Instances]:
+    """The instances of a file of `write_varlength`."""
+    names = ("input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids")
+    with h5py.File(path) as file:
+        for rows in _slices(len(file["next_sentence_labels"])):
+            yield _instances(*(Ragged.of_rows(file[name][rows]) for name in names), file["next_sentence_labels"][rows])
+
+
+def write_tfrecord(path: Path, count: int, blocks: Blocks, recipe: Recipe) -> None:
+    """A TFRecord file of tf.train.Example, one for each instance."""
+    del count  # the format has no head
+    with files.writing(path) as file:
+        for block in blocks:
+            for record in examples.encode(block, recipe):
+                file.writelines(tfrecord.frame(record))
+
+
+def read_tfrecord(path: Path) -> Iterator[Instances]:
+    """The instances of a TFRecord file, each crc checked."""
+    for rows in map(examples.decode, _batches(tfrecord.read(path))):
+        mask, masked = rows["input_mask"] != 0, rows["masked_lm_weights"] != 0
+        yield _instances(
+            _cut(rows["input_ids"], mask),
+            _cut(rows["segment_ids"], mask),
+            _cut(rows["masked_lm_positions"], masked),
+            _cut(rows["masked_lm_ids"], masked),
+            rows["next_sentence_labels"][:, 0],
+        )
+
+
+LAYOUTS = {
+    "hdf5": Layout("HDF5, rows padded to max_seq_length", "hdf5", write_fixed, read_fixed),
+    "hdf5-varlength": Layout("HDF5, rows of variable length (NVIDIA's)", "hdf5", write_varlength, read_varlength),
+    "hdf5-shuffled": Layout(
+        "hdf5-varlength, shuffled over all shards (Random(24)), with the lists of what went where",
+        "hdf5",
+        write_varlength,
+        read_varlength,
+        shuffled=True,
+    ),
+    "tfrecord": Layout("TFRecord of tf.train.Example, as the reference", "tfrecord", write_tfrecord, read_tfrecord),
+}
+
+
+def _objects(ragged: Ragged) -> np.ndarray:
+    """(N,) one array a row, for `write_direct`: a plain assignment fails where all rows are of the same length."""
+    rows = np.empty(len(ragged), h5py.vlen_dtype(ragged.values.dtype))
+    rows[:] = ragged.rows()
+    return rows
+
+
+def _placed(blocks: Blocks) -> Iterator[tuple[slice, Instances]]:
+    """Each block with the rows that it takes in a file."""
+    start = 0
+    for block in blocks:
+        yield slice(start, start + len(block)), block
+        start += len(block)
+
+
+def _batches(records: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while batch := list(islice(records, BLOCK)):
+        yield batch
+
+
+def _slices(count: int) -> Iterator[slice]:
+    for start in range(0, count, BLOCK):
+        yield slice(start, min(start + BLOCK, count))
+
+
+def _cut(rows: np.ndarray, used: np.ndarray) -> Ragged:
+    return Ragged.of(rows[used], used.sum(1))
+
+
+def _instances(ids: Ragged, segments: Ragged, positions: Ragged, labels: Ragged, random_next: np.ndarray) -> Instances:
+    in_first = np.concatenate([[0], np.cumsum(segments.values == 0)])[segments.starts]
+    return Instances(ids, np.diff(in_first), positions, labels, random_next)

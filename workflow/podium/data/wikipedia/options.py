@@ -1,0 +1,72 @@
+"""The parameters of the preparation: what each is, its default, and the check of what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from podium.data.wikipedia.gather import BLOCK_MIB
+from podium.data.wikipedia.instances import Recipe
+from podium.data.wikipedia.publish import Cut
+from podium.errors import BadInput
+
+Chosen = TypeVar("Chosen")
+
+PARAMS = {
+    "max_seq_length": "tokens a sequence, padding included (default 512)",
+    "max_predictions_per_seq": "most masked words a sequence (default 76)",
+    "masked_lm_prob": "share of masked words (default 0.15)",
+    "random_seed": "seed of each text part (default 12345)",
+    "dupe_factor": "times each article is used, with other masks (default 10)",
+    "short_seq_prob": "share of articles cut into shorter sequences (default 0.1)",
+    "do_lower_case": "lower case, no accents (default true)",
+    "shards": "training files; 0 is one for each text part (default 0; the published sets have 2048 and 4320)",
+    "eval_samples": "evaluation sequences (default 10000)",
+    "form": "which form to take where a folder has several (default: the published text if there is any)",
+    "eval_articles": "form wikiextractor: articles held out for evaluation (default 10000)",
+    "block_mib": f"form wikiextractor: raw MiB of a text part (default {BLOCK_MIB})",
+}
+
+LEAST = {
+    "max_seq_length": 5,
+    "random_seed": 0,
+    "shards": 0,
+    "eval_articles": 0,
+}  # of other whole numbers 1, of shares 0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What does not concern the decisions within a part."""
+
+    do_lower_case: bool = True
+    shards: int = 0
+    eval_samples: int = 10000
+    form: str = ""
+
+
+def chosen(params: Mapping[str, Any]) -> tuple[Recipe, Options, Cut]:
+    """What `params` ask for, the rest by default. Raises BadInput for a value that cannot be."""
+    return _chosen(Recipe, params), _chosen(Options, params), _chosen(Cut, params)
+
+
+def _chosen(kind: type[Chosen], params: Mapping[str, Any]) -> Chosen:
+    defaults = kind()
+    names = [field.name for field in fields(kind) if field.name in params]
+    for name in names:
+        _check(name, params[name], getattr(defaults, name))
+    return kind(**{name: params[name] for name in names})
+
+
+def _check(name: str, value: Any, default: Any) -> None:
+    """Raise BadInput unless the value is of the default's kind and not too small."""
+    if isinstance(default, (bool, str)):
+        wanted = "true or false" if isinstance(default, bool) else "a word"
+        fits = isinstance(value, type(default))
+    else:
+        kind, least = ("whole number", LEAST.get(name, 1)) if isinstance(default, int) else ("number", 0)
+        wanted = f"a {kind} from {least}"
+        fits = isinstance(value, (int, type(default))) and not isinstance(value, bool) and value >= least
+    if not fits:
+        raise BadInput(f"parameter {name}", f"{wanted}: {PARAMS[name]}", repr(value), "podium prepare --help")

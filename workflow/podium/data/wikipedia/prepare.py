@@ -1,0 +1,119 @@
+"""From a source folder to a layout: text to instances, instances to shards; parallel, and resumed file by file."""
+
+from __future__ import annotations
+
+import shutil
+import unicodedata
+from collections.abc import Collection
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from podium import files
+from podium.data.job import Job
+from podium.data.wikipedia import evaluation, options, publish, shards, shuffle, source, store, text
+from podium.data.wikipedia.instances import Recipe, build
+from podium.data.wikipedia.layouts import LAYOUTS, TEXT
+from podium.data.wikipedia.tasks import Run, runner
+from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
+from podium.errors import BadInput
+
+WORK = "work"  # folder of what is needed until all is done
+
+
+def prepare(job: Job) -> dict[str, Any]:
+    """Make the layout below `job.to`; returns the counts. Raises BadInput for a source or a parameter that is wrong."""
+    recipe, chosen, cut = options.chosen(job.params)
+    form = chosen.form or source.form(job.source)
+    if form not in source.FORMS or (form, job.layout) == ("text", TEXT):
+        raise BadInput(f"{job.source}: nothing to prepare", " or ".join(source.FORMS), form, "podium prepare --help")
+    counts: dict[str, Any] = {"form": form}
+    with runner(job.workers) as run:
+        if form == "text":
+            found = source.text(job.source)
+        else:
+            found = _publish(run, job, cut)
+            counts |= {"official": False, "sentences": "regular expression"}
+        if job.layout == TEXT:
+            counts["parts"] = len(found.parts)
+        else:
+            counts |= _instances(run, job, found, recipe, chosen)
+    if found.vocabulary.is_file():
+        shutil.copyfile(found.vocabulary, job.to / "vocab.txt")
+    shutil.rmtree(job.to / WORK, ignore_errors=True)
+    return counts
+
+
+def _publish(run: Run, job: Job, cut: publish.Cut) -> source.Text:
+    """Clean, split and gather WikiExtractor's files; the text is the result or the next step's input."""
+    folder = job.to if job.layout == TEXT else job.to / WORK / "text"
+    if not (folder / "eval.md5").exists():
+        publish.publish(source.raw_files(job.source), folder, cut, run)
+    return source.Text(sorted(folder.glob("part-*")), folder / "eval.txt", source.vocabulary(job.source))
+
+
+def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: options.Options) -> dict[str, Any]:
+    """Each text part to its instances, these to the files of the layout."""
+    layout, vocabulary = LAYOUTS[job.layout], read_vocabulary(found.vocabulary)
+    held_out = _held_out(found.evaluation) if found.evaluation else frozenset()
+    tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case)
+    stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
+    run(
+        [
+            partial(_store_part, path, to, tokens, recipe, held_out if path in found.parts else ())
+            for path, to in stored.items()
+        ],
+        "instances",
+    )
+    parts = [stored[path] for path in found.parts]
+    sizes = [store.count(path) for path in parts]
+    cut = shards.sizes(sum(sizes), chosen.shards) if chosen.shards else sizes
+    train = [job.to / layout.train_name(number, len(cut)) for number in range(len(cut))]
+    if layout.shuffled:
+        shuffle.write(run, parts, sizes, cut, train, job.to / WORK, partial(layout.write, recipe=recipe))
+    else:
+        shards.write(run, parts, sizes, cut, train, partial(layout.write, recipe=recipe))
+    counts = {
+        "vocabulary": len(vocabulary),
+        "unicode": unicodedata.unidata_version,
+        "articles": sum(store.articles(path) for path in parts),
+        "train_instances": sum(sizes),
+        "shards": len(cut),
+    }
+    if found.evaluation:
+        candidates = store.read(stored[found.evaluation])
+        rows = evaluation.picked(len(candidates), chosen.eval_samples)
+        layout.write(job.to / layout.eval_name, len(rows), [candidates.take(rows)], recipe)
+        counts |= {
+            "eval_articles": store.articles(stored[found.evaluation]),
+            "eval_candidates": len(candidates),
+            "eval_instances": len(rows),
+        }
+    return counts
+
+
+def _held_out(evaluation_text: Path) -> frozenset[str]:
+    """md5 of the articles held out; raises BadInput when they are not those of the eval.md5 beside them."""
+    listed = evaluation_text.with_suffix(".md5")
+    if listed.is_file():
+        text.check_evaluation(evaluation_text, listed)
+    return frozenset(text.articles(text.read(evaluation_text)))
+
+
+def _store_part(
+    path: Path, to: Path, tokens: tuple[Path, str, bool], recipe: Recipe, held_out: Collection[str]
+) -> None:
+    """Read, check and tokenise a text part and store its instances."""
+    if not to.exists():
+        content = text.read(path)
+        text.check_held_out(path, content, held_out)
+        tokeniser = _tokeniser(*tokens)
+        corpus = text.tokenise(path, content, tokeniser)
+        store.write(to, build(corpus, tokeniser.vocabulary, recipe), articles=len(corpus.documents))
+
+
+@lru_cache(maxsize=1)
+def _tokeniser(vocabulary: Path, sha256: str, lower_case: bool) -> Tokeniser:
+    """Kept between the parts that a process does: the words that it has met are known already."""
+    del sha256  # a part of the key: another vocabulary may come to lie at the same path
+    return Tokeniser(read_vocabulary(vocabulary), lower_case)

@@ -1,0 +1,96 @@
+"""The shuffle over all shards, within bounded memory.
+
+The order is NVIDIA's: Random(24).shuffle of all (shard, row) pairs, cut by the shards' old sizes
+(training_results_v3.0@63e326c4 NVIDIA bert shuffle_indices.py). There every shard is held in memory by each of 50
+processes. Here each part is first sorted by where its rows go, so that a shard is one run of each part.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from array import array
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from podium import files
+from podium.data.wikipedia import store
+from podium.data.wikipedia.layouts import Writer
+from podium.data.wikipedia.ragged import joined
+from podium.data.wikipedia.tasks import Run
+
+SEED = 24
+
+
+def write(
+    run: Run,
+    parts: Sequence[Path],
+    sizes: Sequence[int],
+    cut: Sequence[int],
+    to: Sequence[Path],
+    work: Path,
+    writer: Writer,
+) -> None:
+    """Write the instances of all stored parts, shuffled, as files of `cut` instances each.
+
+    Beside the files' folder go the lists of where the rows come from. What is needed on the way is kept in `work`.
+    """
+    order, bounds = work / "order.npy", [0, *accumulate(cut)]
+    write_order(bounds[-1], order)
+    sorted_parts = [work / "sorted" / path.name for path in parts]
+    firsts = [0, *accumulate(sizes)]
+    moves = zip(parts, sorted_parts, firsts, strict=False)
+    run([partial(_sort, *move, order, bounds) for move in moves], "sort")
+    run(
+        [partial(_write, sorted_parts, number, order, bounds, path, writer) for number, path in enumerate(to)], "shards"
+    )
+
+
+def write_order(count: int, to: Path) -> None:
+    """Write the shuffle of `count` rows as .npy, uint32 (2, count): where each row comes from, and where each goes."""
+    if to.exists():
+        return
+    drawn = array("I", range(count))
+    random.Random(SEED).shuffle(drawn)
+    comes_from = np.frombuffer(drawn, np.uint32)
+    goes_to = np.empty_like(comes_from)
+    goes_to[comes_from] = np.arange(count, dtype=np.uint32)
+    with files.writing(to) as file:
+        np.save(file, np.stack([comes_from, goes_to]))
+
+
+def _sort(part: Path, to: Path, first: int, order: Path, bounds: Sequence[int]) -> None:
+    """Rewrite a stored part, the first row of which is row `first` of all, in the order of where its rows go."""
+    if to.exists():
+        return
+    instances = store.read(part)
+    goes_to = np.load(order, mmap_mode="r")[1, first : first + len(instances)]
+    rows = np.argsort(goes_to)
+    store.write(to, instances.take(rows), goes_to=goes_to[rows], runs=np.searchsorted(goes_to[rows], bounds))
+
+
+def _write(parts: Sequence[Path], shard: int, order: Path, bounds: Sequence[int], to: Path, writer: Writer) -> None:
+    """Write a shard from sorted parts, and the list of where its rows come from; nothing where both are there.
+
+    The list is NVIDIA's shard_indices_%05d.lst: [[shard, row], …] as JSON.
+    """
+    listed = to.parents[1] / "indices" / f"shard_indices_{shard:05d}.lst"
+    if to.exists() and listed.exists():
+        return
+    rows = np.load(order, mmap_mode="r")[0, bounds[shard] : bounds[shard + 1]].astype(np.int64)
+    shards = np.searchsorted(bounds, rows, "right") - 1
+    files.write_text(listed, json.dumps(np.stack([shards, rows - np.asarray(bounds)[shards]], 1).tolist()))
+
+    runs, goes_to = [], []
+    for part in parts:
+        with h5py.File(part) as file:
+            start, stop = file["runs"][shard : shard + 2]
+            goes_to.append(file["goes_to"][start:stop])
+            runs.append(store.read_rows(file, start, stop))
+    instances = joined(runs).take(np.argsort(np.concatenate(goes_to)))
+    writer(to, len(instances), [instances])

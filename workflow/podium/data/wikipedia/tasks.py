@@ -1,0 +1,47 @@
+"""Many independent pieces of work: in this process, or in several that end with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context, parent_process
+from threading import Thread
+
+from podium import progress
+
+Task = Callable[[], None]
+Run = Callable[[Sequence[Task], str], None]  # runs tasks, and says what for
+
+
+@contextmanager
+def runner(workers: int) -> Iterator[Run]:
+    """What runs tasks in so many processes. The error of one ends the whole, and what has not begun does not begin."""
+    if workers == 1:
+        yield _one_by_one
+    else:
+        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
+            yield partial(_in_parallel, pool)
+
+
+def _one_by_one(tasks: Sequence[Task], what: str) -> None:
+    for task in progress.bar(tasks, what, unit="file"):
+        task()
+
+
+def _in_parallel(pool: ProcessPoolExecutor, tasks: Sequence[Task], what: str) -> None:
+    running = [pool.submit(task) for task in tasks]
+    try:
+        for task in progress.bar(running, what, unit="file"):
+            task.result()
+    finally:
+        for task in running:
+            task.cancel()
+
+
+def _end_with_parent() -> None:
+    """Let a worker die as soon as the process that it works for is gone, however that was killed."""
+    parent = parent_process()
+    Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
