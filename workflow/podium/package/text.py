@@ -1,0 +1,122 @@
+"""The texts of a submission tree, made from facts: its README, each implementation's README and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from podium.config import Config
+from podium.plan import Plan
+from podium.verdict.score import label
+
+
+def tree_readme(config: Config, plans: Sequence[Plan], verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """README.md of the tree: what it holds, and how its figures may be spoken of."""
+    lines = [
+        f"# {config.submission.org}: MLPerf Training {config.submission.round}, {config.submission.division} division",
+        "",
+        f"**{label(config)}.**",
+        "",
+        "| system | benchmark | counted runs | minutes | choice of runs |",
+        "|---|---|---|---|---|",
+    ]
+    for item, verdict in zip(plans, verdicts, strict=True):
+        minutes = verdict["score"]["minutes"]
+        lines.append(
+            f"| {item.system.name} | {item.benchmark} | {len(verdict['counted'])} | "
+            f"{'-' if minutes is None else f'{minutes:.4f}'} | {verdict['choice']} |"
+        )
+    lines += ["", "MLPerf is a registered trademark of MLCommons Association; this tree was not reviewed by it.", ""]
+    return "\n".join(lines)
+
+
+def implementation_readme(config: Config, item: Plan, verdict: Mapping[str, Any], reference: str) -> str:
+    """README.md of a system's folder: the commands that repeat the result."""
+    return f"""# {item.benchmark} on {item.system.name}
+
+{label(config)}.
+
+Implementation `{item.implementation}` with `configs/{item.result.config}.env`, image `{reference}`,
+data set {item.dataset.name} in layout {item.dataset.layout}; {len(verdict["counted"])} runs: {verdict["choice"]}.
+
+1. `./setup.sh` makes the environment from the implementation's pinned requirements.
+2. `./init_datasets.sh` fetches and prepares the data as `podium.yaml` says.
+3. `DATADIR=... LOGDIR=... SEED=... ./run_and_time.sh` is one run.
+
+How the model, the data order and the evaluation work: `../{item.implementation}/README.md`.
+"""
+
+
+def config_of(config: Config, item: Plan) -> str:
+    """podium.yaml of a system's folder: the part of the config that this result came from.
+
+    A source on this site's disk becomes the folder `source` beside it, where a reader puts the same files.
+    """
+    dataset = item.dataset
+    value = {
+        "submission": asdict(config.submission),
+        "systems": {item.system.name: {"nodes": item.system.nodes, "gpus_per_node": item.system.gpus_per_node}},
+        "results": [
+            {
+                "system": item.system.name,
+                "benchmark": item.benchmark,
+                "implementation": f"../{item.implementation}",
+                "config": item.result.config,
+                "attempts": item.attempts,
+            }
+        ],
+        "data": {
+            "sets": {
+                dataset.name: {
+                    "source": dataset.source if dataset.source in ("demo", "catalog") else "file:source",
+                    "layout": dataset.layout,
+                    "params": dict(dataset.params),
+                }
+            }
+        },
+    }
+    return yaml.safe_dump(value, sort_keys=False)
+
+
+def scripts(config: Config, item: Plan) -> dict[str, str]:
+    """setup.sh, init_datasets.sh and run_and_time.sh of a system's folder (submission rules: required files)."""
+    make = f"podium sources {item.dataset.name} --config podium.yaml\n" if item.dataset.source == "demo" else ""
+    identity = {
+        "MLPERF_SUBMISSION_ORG": config.submission.org,
+        "MLPERF_SUBMISSION_PLATFORM": item.system.name,
+        "MLPERF_DIVISION": config.submission.division,
+        "MLPERF_STATUS": config.submission.status,
+        "DGXNNODES": item.system.nodes,
+        "DGXNGPU": item.system.gpus_per_node,
+    }
+    return {
+        "setup.sh": _script(
+            f"The environment of {item.benchmark}, from the implementation's pinned requirements.",
+            f'cd "$(dirname "$0")/../{item.implementation}"\n'
+            "python3 -m venv .venv\n"
+            ".venv/bin/pip install --requirement requirements.txt\n",
+        ),
+        "init_datasets.sh": _script(
+            f"Fetch and prepare {item.dataset.name}; needs `podium` on the PATH.",
+            f'cd "$(dirname "$0")"\n{make}'
+            f"podium fetch {item.dataset.name} --config podium.yaml\n"
+            f"podium prepare {item.dataset.name} --config podium.yaml\n",
+        ),
+        "run_and_time.sh": _script(
+            "One run, in the environment of setup.sh; DATADIR, LOGDIR and SEED must be set.",
+            f'cd "$(dirname "$0")/../{item.implementation}"\n'
+            "set -a\n"
+            f". configs/{item.result.config}.env\n"
+            + "".join(f"{name}={value}\n" for name, value in identity.items())
+            + 'PATH="$PWD/.venv/bin:$PATH"\n'
+            "set +a\n"
+            "exec ./run_and_time.sh\n",
+        ),
+    }
+
+
+def _script(what: str, lines: str) -> str:
+    return f"#!/usr/bin/env bash\n# {what}\nset -euo pipefail\n{lines}"

@@ -1,0 +1,107 @@
+"""`podium score`: the olympic score of every result, from run_start to run_stop of the counted runs.
+
+Source: training rules, scoring; mlperf_logging result_summarizer (one run is dropped on each side, of unet3d four).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from podium import config as configuration
+from podium import files, plan
+from podium.config import Config
+
+LABEL = "unverified: not verified by MLCommons Association"
+DEMO_LABEL = "demo: scaled-down models on generated data, not a benchmark result"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A result's time to train in minutes, None when it has none; `dropped` are indices of the given runs."""
+
+    minutes: float | None
+    dropped: tuple[int, ...]
+    why: str
+
+
+def dropped_each_side(benchmark: str) -> int:
+    """How many runs the olympic mean drops at either end."""
+    return 4 if benchmark == "unet3d" else 1
+
+
+def olympic(times: Sequence[float | None], benchmark: str) -> Score:
+    """The olympic mean of run times in minutes; a run that did not converge is None and counts as slowest.
+
+    More of those than are dropped at the slow end make the result invalid.
+    """
+    drop = dropped_each_side(benchmark)
+    failed = [index for index, time in enumerate(times) if time is None]
+    if len(failed) > drop:
+        return Score(None, tuple(failed), f"{len(failed)} runs did not converge, {drop} may")
+    if len(times) <= 2 * drop:
+        return Score(None, (), f"{len(times)} runs are too few to drop {drop} at either end")
+    order = sorted((index for index in range(len(times)) if times[index] is not None), key=lambda index: times[index])
+    order += failed
+    kept = order[drop : len(order) - drop]
+    minutes = sum(times[index] for index in kept) / len(kept)
+    return Score(minutes, tuple(order[:drop] + order[len(order) - drop :]), f"mean of {len(kept)} of {len(times)} runs")
+
+
+def rows(config: Config) -> list[dict[str, object]]:
+    """One row a result, from its verdict; a result without one has no score and says so."""
+    found = []
+    for item in plan.plans(config):
+        row: dict[str, object] = {"system": item.system.name, "benchmark": item.benchmark, "required": item.required}
+        path = plan.verdict_file(config, item)
+        if not path.exists():
+            found.append({**row, **asdict(Score(None, (), "not checked yet")), "counted": 0, "verdict": "unknown"})
+            continue
+        verdict = files.read_json(path)
+        found.append({**row, **verdict["score"], "counted": len(verdict["counted"]), "verdict": verdict["verdict"]})
+    return found
+
+
+def label(config: Config) -> str:
+    """What must stand beside every figure that MLCommons has not published."""
+    return f"{DEMO_LABEL}; {LABEL}" if config.submission.demo else LABEL
+
+
+def table(config: Config, found: Sequence[dict[str, object]]) -> str:
+    """The scores for a terminal."""
+    lines = [f"{'system':16} {'benchmark':12} {'runs':>7} {'minutes':>10}  verdict"]
+    for row in found:
+        minutes = "-" if row["minutes"] is None else f"{row['minutes']:.4f}"
+        runs = f"{row['counted']}/{row['required']}"
+        lines.append(
+            f"{row['system']:16} {row['benchmark']:12} {runs:>7} {minutes:>10}  {row['verdict']} ({row['why']})"
+        )
+    return "\n".join([*lines, f"({label(config)})"])
+
+
+def as_csv(found: Sequence[dict[str, object]]) -> str:
+    """The scores as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(found[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue()
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    configuration.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """`podium score`: prints the table and writes reports/scores.{json,csv}."""
+    config = configuration.load(args.config)
+    found = rows(config)
+    answer = {"label": label(config), "round": config.submission.round, "results": found}
+    files.write_json(config.root / "reports" / "scores.json", answer)
+    files.write_text(config.root / "reports" / "scores.csv", as_csv(found))
+    print(json.dumps(answer, indent=1) if args.json else table(config, found))
+    return 0
