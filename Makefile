@@ -1,0 +1,51 @@
+# Two commands: `make demo` and `make test`. Every target prints the lines it runs; snakemake and podium work without it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+CONFIG ?= config/config.yaml
+PROFILE ?= profiles/local
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo clean
+
+demo: env
+	$(BIN)/podium doctor
+	$(BIN)/snakemake --profile $(PROFILE) --configfile $(CONFIG)
+	$(BIN)/podium status --config $(CONFIG)
+
+env: .venv/pins
+
+.venv/pins: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python is too old\n  expected: 3.11 or newer\n  found:    {v[0]}.{v[1]} ($(PYTHON))\n  next:     make PYTHON=python3.11 demo   (on a cluster: module load python)")'
+	@echo "making .venv: about 0.15 GB to download"
+	$(PYTHON) -m venv .venv
+	$(PIP) --requirement requirements.txt
+	$(PIP) --no-deps --editable .
+	cp requirements.txt $@
+
+.venv/pins-test: .venv/pins requirements-test.txt
+	$(PIP) --requirement requirements-test.txt
+	cp requirements-test.txt $@
+
+test: check test-unit test-golden test-workflow test-implementations
+
+check: .venv/pins-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PATH=$(CURDIR)/$(BIN):$$PATH snakefmt --check Snakefile workflow/rules
+
+test-unit test-golden test-workflow: .venv/pins-test
+	$(BIN)/python -m pytest tests/$(@:test-%=%)
+
+# The implementations' tests need torch, which the pipeline's environment never has: they run in the demo's image.
+test-implementations: .venv/pins-test
+	$(BIN)/podium build --system demo-host --benchmark resnet
+	$(PIP) --target .venv/pytest --upgrade --requirement <(grep -E '^(pytest|pluggy|iniconfig|Pygments)==' requirements-test.txt) --requirement <(grep '^packaging==' requirements.txt)
+	PYTHONPATH=.venv/pytest $$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python -m pytest tests/implementations
+
+bench-demo: env
+	$(BIN)/python tests/bench/demo.py
+
+clean:
+	rm -rf work .snakemake
