@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# An implementation that trains nothing: it writes the log of a run whose course the config decides. For tests of the
+# workflow alone, where a real training would only cost time.
+set -euo pipefail
+
+log=$LOGDIR/mllog.txt
+mkdir -p "$LOGDIR"
+line() { # line TYPE KEY VALUE [METADATA]
+  printf ':::MLLOG {"namespace": "", "time_ms": %s, "event_type": "%s", "key": "%s", "value": %s, "metadata": {"file": "run_and_time.sh", "lineno": 1%s}}\n' \
+    "$(date +%s%3N)" "$1" "$2" "$3" "${4:+, $4}" >>"$log"
+}
+
+line POINT_IN_TIME cache_clear true
+line INTERVAL_START init_start null
+line POINT_IN_TIME submission_benchmark "\"$BENCHMARK\""
+line POINT_IN_TIME submission_org "\"$MLPERF_SUBMISSION_ORG\""
+line POINT_IN_TIME submission_division "\"$MLPERF_DIVISION\""
+line POINT_IN_TIME submission_status "\"$MLPERF_STATUS\""
+line POINT_IN_TIME submission_platform "\"$MLPERF_SUBMISSION_PLATFORM\""
+line POINT_IN_TIME seed "$SEED"
+line POINT_IN_TIME global_batch_size 32
+line INTERVAL_END init_stop null
+line INTERVAL_START run_start null
+line POINT_IN_TIME train_samples 512
+line POINT_IN_TIME eval_samples 160
+line INTERVAL_START block_start null '"first_epoch_num": 1, "epoch_count": 1'
+line POINT_IN_TIME eval_accuracy "$QUALITY" '"epoch_num": 1'
+line INTERVAL_END block_stop null '"first_epoch_num": 1'
+sleep "${SLEEP:-0}"
+[ "${STATUS:-}" = silent ] && { echo "no run_stop: the machine is gone" >&2; exit 7; }
+line INTERVAL_END run_stop null "\"status\": \"$STATUS\""
