@@ -44,9 +44,14 @@ wildcard_constraints:
 
 
 rule all:
-    """The archive and the report, and every data set of the config."""
+    """The archive and the report.
+
+    Every data set, run and verdict is named too: Snakemake does not miss an intermediate file whose heirs are there.
+    """
     input:
         [verify.verified_file(plan.layout_folder(CONFIG, item)) for item in CONFIG.datasets.values()],
+        [plan.stamps(CONFIG, item) for item in PLANS],
+        [plan.verdict_file(CONFIG, item) for item in PLANS],
         archive.receipt_file(CONFIG),
         CONFIG.root / "reports" / "index.html",
 

@@ -13,7 +13,7 @@ import pytest
 
 from podium.data import wikipedia
 from podium.data.job import Job
-from podium.data.wikipedia import clean, gather, layouts, options, split, text
+from podium.data.wikipedia import check, clean, gather, layouts, options, split, text
 from podium.data.wikipedia.instances import build
 from podium.data.wikipedia.ragged import Instances, joined
 from podium.data.wikipedia.wordpiece import Tokeniser, basic_tokens, read_vocabulary
@@ -194,7 +194,10 @@ def test_varlength_shards(chopped, tmp_path):
     wikipedia.prepare(Job(source, "hdf5-varlength", tmp_path, params))
     assert len(list((tmp_path / "train").iterdir())) == expected["shards"]
     for shard in expected["fixed_and_varlen"]:
-        assert file_hashes(tmp_path / "train" / shard["file"]) == shard["varlen"]
+        path = tmp_path / "train" / shard["file"]
+        assert file_hashes(path) == shard["varlen"]
+        rows = [row for block in layouts.read_varlength(path) for row in check.row_hashes(block)]
+        assert md5(str(rows)) == shard["varlen"]["input_ids"]
 
 
 def test_shuffled_shards(chopped, tmp_path):

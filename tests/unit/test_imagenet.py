@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import errno
 import io
 import json
 import os
@@ -25,7 +26,7 @@ from podium.data.formats import example, jpeg, recordio, tfrecord
 from podium.data.imagenet import checks, source
 from podium.data.job import Job
 from podium.data.samples import imagenet as sample
-from podium.errors import BadInput
+from podium.errors import BadEnvironment, BadInput
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sample_data"
 WNIDS = ("n00000010", "n00000020", "n00000030")
@@ -190,6 +191,23 @@ def test_recordio_labels_count_from_0_in_the_order_of_the_wnids(folder, to):
         found = recordio.image(record.payload)
         assert (found.id, found.label) == (int(number), float(label)) == (int(number), WNIDS.index(name[:9]))
         assert found.image == train[name]
+
+
+def test_recordio_is_the_same_however_the_work_is_cut(folder, tmp_path, monkeypatch):
+    magic = bytes.fromhex("0a23d7ce")
+    train, validation, labels = images()
+    for number, name in enumerate(sorted(train)):  # records that are cut, so that no offset can be known beforehand
+        train[name] = picture(number)[:2] + b"\xff\xfe\0\x26" + b"xx" + magic * 8 + b"xx" + picture(number)[2:]
+    put(folder, tars(train, validation, labels))
+    prepare(folder, tmp_path / "whole")
+    monkeypatch.setattr(imagenet.recordio, "BATCH", 700)
+    monkeypatch.setattr(imagenet.recordio, "GROUP", 3000)
+    monkeypatch.setattr(imagenet.recordio, "_PIECES", 5)
+    prepare(folder, tmp_path / "cut", workers=5)
+    assert content(tmp_path / "cut") == content(tmp_path / "whole")
+    assert {recordio.image(record.payload).image for record in recordio.read(tmp_path / "cut" / "train.rec")} == set(
+        train.values()
+    )
 
 
 def test_tfrecord_labels_count_from_1_and_validation_keeps_its_order(folder, to):
@@ -542,6 +560,18 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(layout, tmp_path):
         process.communicate()
     prepare(folder, to, layout, **params)
     assert content(to) == content(tmp_path / "whole")
+
+
+def test_a_full_disk_ends_all_workers_and_leaves_no_file(folder, to, monkeypatch):
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(imagenet.recordio, "BATCH", 700)
+    monkeypatch.setattr(imagenet.recordio.os, "pwritev", full)
+    with pytest.raises(BadEnvironment, match=r"cannot write .*train\.rec") as error:
+        prepare(folder, to, workers=3)
+    assert error.value.expected == "free space on the file system"
+    assert content(to) == {}
 
 
 def test_finished_parts_are_kept_unless_their_images_are_others(folder, to, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -73,12 +74,11 @@ def edit_line(folder):
     path.write_text("\n".join(lines) + "\n")
 
 
-def remove_folder(folder):
-    for name in ("run.json", "result.txt"):
-        (folder / "0" / name).unlink()
+def remove_log(folder):
+    (folder / "0" / "result.txt").unlink()
 
 
-@pytest.mark.parametrize("edit", [edit_log, edit_record, drop_line, edit_line, remove_folder])
+@pytest.mark.parametrize("edit", [edit_log, edit_record, drop_line, edit_line, remove_log])
 def test_every_edit_shows(tmp_path, edit):
     two_runs(tmp_path)
     assert ledger.problems(tmp_path) == []
@@ -86,7 +86,10 @@ def test_every_edit_shows(tmp_path, edit):
     assert ledger.problems(tmp_path)
 
 
-def test_a_removed_attempt_stays_in_the_ledger_as_open(tmp_path):
+def test_a_removed_attempt_stays_in_the_ledger_and_is_named(tmp_path):
     two_runs(tmp_path)
-    remove_folder(tmp_path)
+    shutil.rmtree(tmp_path / "0")
     assert [item.outcome for item in ledger.attempts(tmp_path)] == ["open", "converged"]
+    assert ledger.problems(tmp_path) == []
+    assert len(ledger.removed(tmp_path)) == 1
+    assert ledger.launch(tmp_path, 0, "f", 5).number == 5

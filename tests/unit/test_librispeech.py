@@ -273,8 +273,17 @@ def test_a_damaged_archive_is_refused(damage, tmp_path):
 def test_an_archive_under_a_wrong_name_is_refused(tmp_path):
     source = write_archives(tree(), tmp_path / "source")
     (source / "train-clean-100.tar.gz").rename(source / "train-clean-360.tar.gz")
-    with pytest.raises(BadInput, match="is another subset"):
+    with pytest.raises(BadInput, match="holds another subset"):
         prepare(source, tmp_path / "to")
+
+
+def test_an_archive_that_points_outside_is_refused(tmp_path):
+    source = write_archives(tree(), tmp_path / "source")
+    packed = tar({"LibriSpeech/train-clean-100/../../evil.flac": encoded()}, "train-clean-100")
+    (source / "train-clean-100.tar.gz").write_bytes(gzip.compress(packed))
+    with pytest.raises(BadInput, match="holds another subset"):
+        prepare(source, tmp_path / "to")
+    assert not list(tmp_path.rglob("evil*"))
 
 
 def test_a_file_twice_in_an_archive_is_refused(tmp_path):

@@ -7,19 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
+from podium import config as configuration
 from podium.data import prepare as command
 from podium.data import wikipedia
 from podium.data.demo import wikipedia as demo
 from podium.data.job import Job
 from podium.data.samples import wikipedia as sample
-from podium.data.wikipedia import clean, evaluation, gather, sentences, shards, shuffle, split
-from podium.data.wikipedia.check import content_hash
+from podium.data.wikipedia import check, clean, evaluation, gather, layouts, sentences, shards, shuffle, split
+from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadInput
 from podium.files import hash_file, walk
@@ -96,13 +98,11 @@ def test_without_shards_each_part_becomes_a_file(published, tmp_path):
 
 
 def test_the_hash_of_the_content_does_not_depend_on_the_layout(published, tmp_path):
-    from podium.data.wikipedia.layouts import LAYOUTS
-
     hashes = set()
     for name in ("hdf5", "hdf5-varlength", "tfrecord"):
         prepare(published, tmp_path / name, name, shards=2)
-        blocks = LAYOUTS[name].read(tmp_path / name / LAYOUTS[name].train_name(1, 2))
-        hashes.add(content_hash([row.tolist() for block in blocks for row in block.input_ids.rows()]))
+        blocks = layouts.LAYOUTS[name].read(tmp_path / name / layouts.LAYOUTS[name].train_name(1, 2))
+        hashes.add(tuple(md5 for block in blocks for md5 in check.row_hashes(block)))
     assert len(hashes) == 1
 
 
@@ -423,3 +423,28 @@ def test_the_sample_is_a_set_in_the_published_form(tmp_path):
     counts = prepare(source, tmp_path / "to", max_seq_length=128, max_predictions_per_seq=20)
     assert wikipedia.invariants(tmp_path / "to", "hdf5", counts) == []
     assert counts["articles"] > 50 and counts["eval_articles"] == 4
+
+
+def test_the_published_set_is_held_to_its_published_hashes(published, tmp_path, monkeypatch):
+    counts = prepare(published, tmp_path / "to", shards=2) | {"eval_instances": 20}
+    (tmp_path / "catalog" / "datasets").mkdir(parents=True)
+    (tmp_path / "catalog" / "datasets" / "table.csv").write_text("shard,two\n0,a\n1,b\n")
+    facts = {
+        "parts": counts["parts"],
+        "vocabulary": counts["vocabulary"],
+        "train_instances": counts["train_instances"] + 1,
+        "eval_instances": 20,
+        "eval_content": "c",
+        "shards": {"table": "table.csv", "columns": {"hdf5": {2: "two"}}},
+    }
+    monkeypatch.setattr(configuration, "WORKFLOW", tmp_path)
+    monkeypatch.setattr(configuration, "catalog", lambda name: {"published": facts})
+    assert wikipedia.invariants(tmp_path / "to", "hdf5", counts) == []  # another recipe: nothing is published
+    counts["recipe"] = asdict(Recipe()) | {"do_lower_case": True}
+    problems = wikipedia.invariants(tmp_path / "to", "hdf5", counts)
+    assert [problem.split(" ")[0] for problem in problems] == [
+        "train:",
+        "train/part_00000_of_00002.hdf5:",
+        "train/part_00001_of_00002.hdf5:",
+        "eval/part_eval.hdf5:",
+    ]

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from podium.data.wikipedia import examples, layouts, text
+from podium.data.wikipedia import examples, layouts, text, unicode
 from podium.data.wikipedia.instances import Recipe, build, shuffled
 from podium.data.wikipedia.ragged import Instances, Ragged, joined
 from podium.data.wikipedia.wordpiece import Tokeniser, Vocabulary, basic_tokens
+from podium.errors import BadInput
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh.,'-()σς", *(f"##{c}" for c in "abcdefghσς")]
 PIECES += ["the", "cat", "##ed", "be", "##ach", "bed", "中", "e", "ff"]
@@ -71,6 +72,29 @@ def test_the_cache_is_bounded_and_harmless(monkeypatch):
     line = "the cat, the bed. the beach"
     assert [tokeniser.ids(line) for _ in range(3)] == [Tokeniser(VOCABULARY).ids(line)] * 3
     assert len(tokeniser) <= 2
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != unicode.OURS, reason="the tables start from another version")
+@pytest.mark.parametrize(
+    "line, pieces",
+    {
+        "a\u1ac7b": {"14.0.0": "a ##b", "12.1.0": "[UNK]", "11.0.0": "[UNK]"},  # an accent since 14
+        "a\U00013430b": {"14.0.0": "a ##b", "12.1.0": "a ##b", "11.0.0": "[UNK]"},  # a format character since 12
+        "a\u2e52b": {"14.0.0": "a [UNK] b", "12.1.0": "[UNK]", "11.0.0": "[UNK]"},  # a mark since 13
+        "a\u166db": {"14.0.0": "[UNK]", "12.1.0": "[UNK]", "11.0.0": "a [UNK] b"},  # a mark until 12
+        "a\u1734b": {"14.0.0": "[UNK]", "12.1.0": "a ##b", "11.0.0": "a ##b"},  # an accent until 14
+        "a\u0301b": {"14.0.0": "a ##b", "12.1.0": "a ##b", "11.0.0": "a ##b"},
+    }.items(),
+)
+def test_characters_are_seen_as_the_asked_version_saw_them(line, pieces):
+    for version, wanted in pieces.items():
+        found = Tokeniser(VOCABULARY, unicode_version=version).ids(line)
+        assert found == [VOCABULARY[piece] for piece in wanted.split()], version
+
+
+def test_an_unknown_unicode_version_is_refused():
+    with pytest.raises(BadInput, match="Unicode 9.0.0"):
+        Tokeniser(VOCABULARY, unicode_version="9.0.0")
 
 
 def test_cased_text_keeps_case_and_accents():

@@ -19,6 +19,7 @@ rule run_attempt:
         data=lambda w: verify.verified_file(plan.layout_folder(CONFIG, RESULTS[w.system, w.benchmark].dataset)),
     output:
         CONFIG.root / "runs" / "{system}" / "{benchmark}" / "{attempt}" / "stamp.json",
+    priority: lambda w: -int(w.attempt)  # launched in the order of their numbers
     threads: lambda w: RESULTS[w.system, w.benchmark].system.threads
     params:
         submission=CONFIG.submission,

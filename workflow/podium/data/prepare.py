@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,15 +72,16 @@ _PLAN = ".plan.json"
 
 
 def _resume(partial: Path, wanted: dict[str, Any]) -> None:
-    """Keep the files of an interrupted try only if it was made from the same source with the same parameters."""
-    import shutil
+    """Keep the files of an interrupted try only if it was made from the same source with the same parameters.
 
+    Hidden files are those that were being written when it was interrupted.
+    """
     marker = partial / _PLAN
     if partial.exists() and not (marker.exists() and files.read_json(marker) == wanted):
         shutil.rmtree(partial)
-    for torn in partial.rglob(".*"):  # what a killed try was writing
-        if torn.is_file() and torn != marker:
-            torn.unlink()
+    for path in files.walk(partial):
+        if path.name.startswith(".") and path.name != _PLAN:
+            (partial / path).unlink()
     files.write_json(marker, wanted)
 
 

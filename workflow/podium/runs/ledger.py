@@ -105,12 +105,22 @@ def problems(folder: Path) -> list[str]:
     for attempt, digest in sorted(records.items()):
         path = folder / str(attempt) / "run.json"
         if not path.exists():
-            found.append(f"{attempt}/run.json: missing, though attempt {attempt} ended")
-        elif files.hash_file(path) != digest:
+            continue
+        if files.hash_file(path) != digest:
             found.append(f"{attempt}/run.json: sha256 {digest} expected, another found: the record was edited")
         else:
             found += _log_problems(folder / str(attempt), files.read_json(path))
     return found
+
+
+def removed(folder: Path) -> list[str]:
+    """Attempts that ended and whose records are gone, one sentence each; the ledger still holds what they were."""
+    ended = [line for line in _lines(folder) if line["event"] == "ended"]
+    return [
+        f"attempt {line['attempt']} ({line['outcome']}): its folder was removed, record {line['record'][:12]}… is lost"
+        for line in ended
+        if _record(folder, line["attempt"]) is None
+    ]
 
 
 def _log_problems(folder: Path, record: Mapping[str, Any]) -> list[str]:

@@ -39,6 +39,10 @@ def check_result(config: Config, wanted: Plan) -> dict[str, Any]:
         runs.append(_run(attempt, verdict))
     package = _check_as_package(config, wanted, choice.counted)
     findings = _own_findings(wanted, folder, choice.counted)
+    # Reviewers may ask for the logs of all attempts (training rules, run selection): in the closed division a lost
+    # one stops the result.
+    removed = ledger.removed(folder)
+    findings += removed if config.submission.division == "closed" else []
     answer = {
         "system": wanted.system.name,
         "benchmark": wanted.benchmark,
@@ -48,6 +52,7 @@ def check_result(config: Config, wanted: Plan) -> dict[str, Any]:
         "verdict": "compliant" if package.passed and not findings else "not compliant",
         "official": asdict(package),
         "findings": findings,
+        "notes": removed,
         "runs": runs,
         "counted": [attempt.number for attempt in choice.counted],
         "choice": choice.rule,

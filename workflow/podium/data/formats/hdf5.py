@@ -13,6 +13,6 @@ from podium import files
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[h5py.File]:
-    """A new HDF5 file that appears at `path` on a clean exit; without times, so that its bytes depend on its content."""
+    """A new HDF5 file that appears at `path` on a clean exit; without times in it: its bytes depend on its content."""
     with files.writing(path, "w+b") as file, h5py.File(file, "w") as store:
         yield store

@@ -6,6 +6,7 @@ skips the part. The notes go when everything is done.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from podium import files
 from podium.data.formats import jpeg
 from podium.data.imagenet.source import Image
 from podium.errors import BadInput
@@ -98,7 +98,7 @@ def once(to: Path, name: str, work: Work, params: Params) -> Part:
     No note is left of a part that lacks images which may not be left out.
     """
     note = to / _NOTES / f"{name}.json"
-    of = files.hash_json([asdict(params), [(image.relative, image.size) for image in work.images]])
+    of = _identity(work.images, params)
     if (known := _read_note(note)).get("of") == of and work.lies_there():
         return Part(**known["part"])
     for stray in (to / name).parent.glob(f".{Path(name).name}.*"):  # what a try that was killed has left
@@ -108,6 +108,14 @@ def once(to: Path, name: str, work: Work, params: Params) -> Part:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(json.dumps({"of": of, "part": asdict(part)}), encoding="utf-8")
     return part
+
+
+def _identity(images: Sequence[Image], params: Params) -> str:
+    """What a part is made of: parameters, and name and size of every image in order."""
+    digest = hashlib.sha256(json.dumps(asdict(params)).encode())
+    for image in images:
+        digest.update(f"\n{image.relative} {image.size}".encode())
+    return digest.hexdigest()
 
 
 def _read_note(note: Path) -> dict[str, Any]:

@@ -71,9 +71,10 @@ def _write_split(split: str, items: list[Listed], to: Path, params: parts.Params
             position = ends[-1].result()
         parts.refuse_undecodable(split, total, params)
     kept = {id for id, _ in written}
-    files.write_text(to / f"{split}.idx", "".join(f"{id}\t{offset}\n" for id, offset in written))
-    lines = [f"{item.id}\t{item.label:f}\t{item.image.relative}\n" for item in items if item.id in kept]
-    files.write_text(to / f"{split}.lst", "".join(lines))
+    with files.writing(to / f"{split}.idx", "w") as file:
+        file.writelines(f"{id}\t{offset}\n" for id, offset in written)
+    with files.writing(to / f"{split}.lst", "w") as file:
+        file.writelines(f"{item.id}\t{item.label:f}\t{item.image.relative}\n" for item in items if item.id in kept)
     return total
 
 

@@ -87,9 +87,9 @@ def _archive(subset: Subset) -> Iterator[Member]:
                 path = PurePosixPath(name)
                 if not name.endswith((AUDIO, TEXT)):
                     continue
-                if path.parts[-4:-3] != (subset.name,):
+                if path.parts[-4:-3] != (subset.name,) or ".." in path.parts:
                     raise BadInput(
-                        f"{subset.path} is another subset", f"{TOP}/{subset.name}/<speaker>/<chapter>", name, NEXT
+                        f"{subset.path} holds another subset", f"{TOP}/{subset.name}/<speaker>/<chapter>", name, NEXT
                     )
                 yield Member("/".join(path.parts[-3:-1]), path.name, content)
     except (EOFError, igzip.BadGzipFile, isal_zlib.IsalError, tarfile.HeaderError) as error:

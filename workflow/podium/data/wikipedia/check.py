@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from podium.data.wikipedia import text
+from podium.data.wikipedia import published, text
 from podium.data.wikipedia.layouts import LAYOUTS, TEXT
 from podium.data.wikipedia.ragged import Instances, Ragged
 from podium.data.wikipedia.wordpiece import Vocabulary, read_vocabulary
@@ -25,27 +26,25 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
         vocabulary = read_vocabulary(folder / "vocab.txt")
     except BadInput as error:
         return [f"vocab.txt: {_sentence(error)}"]
-    shards = counts["shards"]
-    expected = [form.train_name(number, shards) for number in range(shards)]
+    full = published.of(layout, counts)
+    wanted = [form.train_name(number, counts["shards"]) for number in range(counts["shards"])]
     present = [f"train/{path.name}" for path in sorted((folder / "train").glob("*"))]
-    problems = [
-        f"{name}: expected nothing, found a file that is not one of {shards}"
-        for name in present
-        if name not in expected
-    ]
-    instances = 0
-    for name in expected:
-        found, count = _file_problems(folder, name, form.read, vocabulary)
-        problems += found
-        instances += count
-    if instances != counts["train_instances"]:
-        problems.append(f"train: expected {counts['train_instances']} instances, found {instances}")
+    problems = [f"{name}: expected no such file, found one" for name in present if name not in wanted]
+    problems += _counted("train", counts["train_instances"], full and full.train_instances)
+    found = 0
+    for name, content in zip_longest(wanted, full.shards if full else ()):
+        more, instances = _file_problems(folder, name, form.read, vocabulary, content)
+        problems += more
+        found += instances
+    problems += _counted("train", found, counts["train_instances"])
     if "eval_instances" in counts:
-        found, count = _file_problems(folder, form.eval_name, form.read, vocabulary)
-        problems += found
-        if count != counts["eval_instances"]:
-            problems.append(f"{form.eval_name}: expected {counts['eval_instances']} instances, found {count}")
+        more, found = _file_problems(folder, form.eval_name, form.read, vocabulary, full and full.evaluation)
+        problems += more + _counted(form.eval_name, found, full.eval_instances if full else counts["eval_instances"])
     return problems
+
+
+def _counted(name: str, found: int, expected: int | None) -> list[str]:
+    return [f"{name}: expected {expected} instances, found {found}"] if expected not in (None, found) else []
 
 
 def _text_problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
@@ -81,22 +80,31 @@ def _sentence(error: OSError | BadInput) -> str:
     )
 
 
-def content_hash(rows: Iterable[list[int]]) -> str:
-    """NVIDIA's hash of a file's rows without padding (hdf5_md5.py): it does not depend on the kind of file."""
-    return _md5(str([_md5(str(row)) for row in rows]))
+def row_hashes(block: Instances) -> list[str]:
+    """md5 of each row of input_ids without padding. The md5 of the list of all is NVIDIA's hash of a file's content
+    (hdf5_md5.py), which does not depend on the kind of file.
+    """
+    return [_md5(str(row.tolist())) for row in block.input_ids.rows()]
 
 
 def _file_problems(
-    folder: Path, name: str, read: Callable[[Path], Iterator[Instances]], vocabulary: Vocabulary
+    folder: Path, name: str, read: Callable[[Path], Iterator[Instances]], vocabulary: Vocabulary, content: str | None
 ) -> tuple[list[str], int]:
-    """The problems of one file (the first row of each kind is named), and how many instances it holds."""
-    count, problems = 0, []
+    """The problems of one file (of each kind the first row is named), and how many instances it holds.
+
+    `content` is the published hash of its content.
+    """
+    count, problems, hashes = 0, [], []
     try:
         for block in read(folder / name):
             problems += [f"{name}: {problem}" for problem in block_problems(block, vocabulary, count)]
             count += len(block)
+            if content:
+                hashes += row_hashes(block)
     except (OSError, KeyError, ValueError, IndexError, BadInput) as error:
-        problems.append(f"{name}: expected a file of instances, found {error}")
+        return [*problems, f"{name}: expected a file of instances, found {error}"], count
+    if content and content != (found := _md5(str(hashes))):
+        problems.append(f"{name}: expected the published content {content}, found {found}")
     return problems, count
 
 

@@ -21,6 +21,7 @@ PARAMS = {
     "dupe_factor": "times each article is used, with other masks (default 10)",
     "short_seq_prob": "share of articles cut into shorter sequences (default 0.1)",
     "do_lower_case": "lower case, no accents (default true)",
+    "unicode": "Unicode version of the tokens: 11.0.0, 12.1.0 or this Python's (default this Python's)",
     "shards": "training files; 0 is one for each text part (default 0; the published sets have 2048 and 4320)",
     "eval_samples": "evaluation sequences (default 10000)",
     "form": "which form to take where a folder has several (default: the published text if there is any)",
@@ -41,6 +42,7 @@ class Options:
     """What does not concern the decisions within a part."""
 
     do_lower_case: bool = True
+    unicode: str = ""
     shards: int = 0
     eval_samples: int = 10000
     form: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import unicodedata
 from collections.abc import Collection
+from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ WORK = "work"  # folder of what is needed until all is done
 def prepare(job: Job) -> dict[str, Any]:
     """Make the layout below `job.to`; returns the counts. Raises BadInput for a source or a parameter that is wrong."""
     recipe, chosen, cut = options.chosen(job.params)
-    form = chosen.form or source.form(job.source)
-    if form not in source.FORMS or (form, job.layout) == ("text", TEXT):
-        raise BadInput(f"{job.source}: nothing to prepare", " or ".join(source.FORMS), form, "podium prepare --help")
+    form = chosen.form or ("wikiextractor" if job.layout == TEXT else source.form(job.source))
+    if form not in source.FORMS:
+        raise BadInput(f"unknown form {form!r}", " or ".join(source.FORMS), form, "podium prepare --help")
     counts: dict[str, Any] = {"form": form}
     with runner(job.workers) as run:
         if form == "text":
@@ -56,7 +57,7 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     """Each text part to its instances, these to the files of the layout."""
     layout, vocabulary = LAYOUTS[job.layout], read_vocabulary(found.vocabulary)
     held_out = _held_out(found.evaluation) if found.evaluation else frozenset()
-    tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case)
+    tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case, chosen.unicode)
     stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
     run(
         [
@@ -74,8 +75,10 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     else:
         shards.write(run, parts, sizes, cut, train, partial(layout.write, recipe=recipe))
     counts = {
+        "recipe": asdict(recipe) | {"do_lower_case": chosen.do_lower_case},
+        "parts": len(parts),
         "vocabulary": len(vocabulary),
-        "unicode": unicodedata.unidata_version,
+        "unicode": chosen.unicode or unicodedata.unidata_version,
         "articles": sum(store.articles(path) for path in parts),
         "train_instances": sum(sizes),
         "shards": len(cut),
@@ -101,7 +104,7 @@ def _held_out(evaluation_text: Path) -> frozenset[str]:
 
 
 def _store_part(
-    path: Path, to: Path, tokens: tuple[Path, str, bool], recipe: Recipe, held_out: Collection[str]
+    path: Path, to: Path, tokens: tuple[Path, str, bool, str], recipe: Recipe, held_out: Collection[str]
 ) -> None:
     """Read, check and tokenise a text part and store its instances."""
     if not to.exists():
@@ -113,7 +116,7 @@ def _store_part(
 
 
 @lru_cache(maxsize=1)
-def _tokeniser(vocabulary: Path, sha256: str, lower_case: bool) -> Tokeniser:
+def _tokeniser(vocabulary: Path, sha256: str, lower_case: bool, unicode: str) -> Tokeniser:
     """Kept between the parts that a process does: the words that it has met are known already."""
     del sha256  # a part of the key: another vocabulary may come to lie at the same path
-    return Tokeniser(read_vocabulary(vocabulary), lower_case)
+    return Tokeniser(read_vocabulary(vocabulary), lower_case, unicode)

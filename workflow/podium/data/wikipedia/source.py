@@ -33,7 +33,7 @@ def form(folder: Path) -> str:
     """Which of FORMS the folder has; raises BadInput when it has none."""
     if _text_folder(folder):
         return "text"
-    if raw_files(folder):
+    if any(folder.rglob("wiki_[0-9]*")):
         return "wikiextractor"
     raise BadInput(f"no Wikipedia in {folder}", " or ".join(FORMS.values()), _listing(folder), _NEXT)
 
@@ -48,8 +48,11 @@ def text(folder: Path) -> Text:
 
 
 def raw_files(folder: Path) -> list[Path]:
-    """WikiExtractor's files in the order of their paths (AA/wiki_00, AA/wiki_01, …)."""
-    return sorted(path for path in folder.rglob("wiki_*") if path.name[5:].isdigit())
+    """WikiExtractor's files in the order of their paths (AA/wiki_00, AA/wiki_01, …); raises BadInput without any."""
+    found = sorted(path for path in folder.rglob("wiki_*") if path.name[5:].isdigit())
+    if not found:
+        raise BadInput(f"no files of WikiExtractor in {folder}", FORMS["wikiextractor"], _listing(folder), _NEXT)
+    return found
 
 
 def vocabulary(folder: Path) -> Path:

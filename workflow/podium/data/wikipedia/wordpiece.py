@@ -1,8 +1,8 @@
 """From text to WordPiece ids: the algorithm of the reference's tokenization.py, token for token.
 
 Source: mlcommons/training@aa344c7f retired_benchmarks/bert/cleanup_scripts/tokenization.py. The categories, lower case
-and decomposition of a character are those of this Python's `unicodedata` (3.11: Unicode 14.0.0); the Rust tokenisers
-differ from them on thousands of code points, so they cannot stand in.
+and decomposition of a character are those of this Python's `unicodedata` (3.11: Unicode 14.0.0), or of an older version
+that is asked for. The Rust tokenisers differ from them on thousands of code points, so they cannot be used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from podium.data.wikipedia import unicode
 from podium.errors import BadInput
 
 LONGEST_WORD = 200  # characters; a longer word becomes [UNK]
@@ -83,9 +84,10 @@ class Tokeniser(dict[str, tuple[int, ...]]):
     the lower case of the Greek capital sigma. Lines with one are cut at white space only.
     """
 
-    def __init__(self, vocabulary: Vocabulary, lower_case: bool = True) -> None:
+    def __init__(self, vocabulary: Vocabulary, lower_case: bool = True, unicode_version: str = "") -> None:
         super().__init__()
         self.vocabulary, self.lower_case = vocabulary, lower_case
+        self.stand_ins = unicode.stand_ins(unicode_version)
         self.longest_piece = max(map(len, vocabulary.ids))
 
     def ids(self, line: str) -> list[int]:
@@ -96,7 +98,8 @@ class Tokeniser(dict[str, tuple[int, ...]]):
     def __missing__(self, chunk: str) -> tuple[int, ...]:
         if len(self) >= CACHED_CHUNKS:
             self.clear()
-        ids = tuple(chain.from_iterable(map(self._pieces, basic_tokens(chunk, self.lower_case))))
+        seen = chunk.translate(self.stand_ins) if self.stand_ins else chunk
+        ids = tuple(chain.from_iterable(map(self._pieces, basic_tokens(seen, self.lower_case))))
         self[chunk] = ids
         return ids
 

@@ -1,0 +1,106 @@
+"""The workflow: what a dry run plans, and one small journey through real rules, with a scripted implementation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support import REPOSITORY, config_text
+
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def snakemake(config: Path, *words: str, code: int = 0) -> str:
+    """Run snakemake on the repository's Snakefile; returns what it said, standard output and error together."""
+    command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", "--nolock"]
+    answer = subprocess.run(
+        [*command, "--configfile", str(config), *words],
+        cwd=REPOSITORY,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == code, answer.stdout
+    return answer.stdout
+
+
+def planned(text: str) -> dict[str, int]:
+    """Jobs by rule, from the table that snakemake prints."""
+    rows = [line.split() for line in text.splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A config in a work root of its own; returns the config's path."""
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config_text(tmp_path / "work")))
+    return path
+
+
+def test_the_demo_plans_all_required_runs(tmp_path):
+    path = tmp_path / "demo.yaml"
+    value = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
+    path.write_text(yaml.safe_dump({**value, "root": str(tmp_path / "work")}))
+    jobs = planned(snakemake(path, "--dry-run"))
+    assert jobs["run_attempt"] == 65
+    assert jobs["check_result"] == jobs["build_image"] == jobs["prepare_dataset"] == 4
+    assert not (tmp_path / "work").exists(), "a dry run makes nothing"
+
+
+def test_a_misspelt_key_stops_the_workflow_before_anything_starts(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config_text(tmp_path / "work") | {"sistems": {}}))
+    assert "did you mean 'systems'" in snakemake(path, "--dry-run", code=1)
+
+
+def test_overrides_that_the_commands_would_not_see_are_refused(work):
+    assert "more than one config" in snakemake(work, "--dry-run", "--config", "root=elsewhere", code=1)
+
+
+def test_a_journey_and_what_is_made_again_after_a_loss(work):
+    root = work.parent / "work"
+    snakemake(work)
+    receipt = json.loads((root / "archive" / "receipt.json").read_text())
+    assert receipt["label"].startswith("demo")
+    assert "Nothing to be done" in snakemake(work)
+
+    lost = root / "runs" / "host" / "resnet" / "3"
+    shutil.rmtree(lost)
+    jobs = planned(snakemake(work, "--dry-run"))
+    assert jobs.pop("total") == sum(jobs.values())
+    assert jobs == {
+        "run_attempt": 1,
+        "check_result": 1,
+        "score_results": 1,
+        "pack_submission": 1,
+        "check_submission": 1,
+        "archive_submission": 1,
+        "write_report": 1,
+        "all": 1,
+    }
+    snakemake(work)
+    verdict = json.loads((root / "verdicts" / "host" / "resnet.json").read_text())
+    assert (sorted(verdict["counted"]), verdict["verdict"]) == ([0, 1, 2, 4, 5], "compliant")
+    assert "its folder was removed" in verdict["notes"][0]
+    assert "Nothing to be done" in snakemake(work)
+
+
+def test_a_run_that_misses_its_target_stops_packing_and_loses_nothing(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config_text(tmp_path / "work", "never")))
+    told = snakemake(path, code=1)
+    assert "cannot be packed" in told
+    assert "5 runs did not converge" in told
+    root = tmp_path / "work"
+    assert len(list((root / "runs" / "host" / "resnet").glob("*/run.json"))) == 5
+    assert json.loads((root / "verdicts" / "host" / "resnet.json").read_text())["verdict"] == "not compliant"
+    assert "invalid" in (root / "reports" / "index.html").read_text()
