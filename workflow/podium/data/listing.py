@@ -7,6 +7,7 @@ opens a browser; here the variables in transfer/access.py open them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,14 +24,15 @@ _LINE = re.compile(r"([0-9a-f]{32}| {32}) [ *](?:\./)?(.+)")
 def listed(listings: Iterable[Mapping[str, Any]], known: Sequence[Wanted]) -> list[Wanted]:
     """The files of `listings`, which have to be what is `known` of them beforehand, and all that are known.
 
-    A listing is {listing: address, into: folder, only: [paths], files: number}: with `into` files keep the folders that
-    they have in the listing, below that one, without it they lose them. Raises BadInput when it is no listing, has
-    another number of files, lacks one, or gives one another md5 than is known: then it is another data set.
+    A listing is {listing: address, into: folder, only: [paths], files: number, sha256: of the sorted lines}: with `into`
+    files keep the folders that they have in the listing, below that one, without it they lose them. Raises BadInput when
+    it is no listing, has another number of files or other lines, lacks a file, or gives one another md5 than is known:
+    then it is another data set.
     """
     expected = {item.path: item for item in known}
     found: dict[str, Wanted] = {}
     for item in listings:
-        taken = [line for line in _read(item["listing"]) if line[0] in item.get("only", [line[0]])]
+        taken = [line for line in _read(item["listing"], item.get("sha256")) if line[0] in item.get("only", [line[0]])]
         if len(taken) != item.get("files", len(taken)):
             raise _bad(item["listing"], f"{item['files']} files", f"{len(taken)}")
         for path, md5, address in taken:
@@ -46,13 +48,16 @@ def listed(listings: Iterable[Mapping[str, Any]], known: Sequence[Wanted]) -> li
     return list(found.values())
 
 
-def _read(listing: str) -> list[tuple[str, str, str]]:
-    """Path, md5 (empty where it is not known) and address of each file of a listing."""
+def _read(listing: str, sha256: str | None) -> list[tuple[str, str, str]]:
+    """Path, md5 (empty where it is not known) and address of each file of a listing with those lines."""
     base = _text(f"{listing}.uri").strip()
     if "\n" in base or not base.startswith(("http://", "https://")):
         raise _bad(f"{listing}.uri", "one line, an address", f"{base[:80]!r}")
-    files = []
-    for line in _text(f"{listing}.md5").splitlines():
+    files, lines = [], _text(f"{listing}.md5").splitlines()
+    found = hashlib.sha256("".join(f"{line}\n" for line in sorted(lines)).encode()).hexdigest()
+    if sha256 not in (None, found):
+        raise _bad(f"{listing}.md5", f"sha256 {sha256} of its sorted lines", f"{found} of {len(lines)} lines")
+    for line in lines:
         match = _LINE.fullmatch(line)
         if not match:
             raise _bad(f"{listing}.md5", "lines of md5sum", f"{line[:80]!r}")
