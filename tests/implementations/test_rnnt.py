@@ -88,6 +88,18 @@ def test_padding_does_not_change_the_logits_of_an_utterance():
     torch.testing.assert_close(logits[1:, :2, :3], alone[:, :2])  # the third frame reaches into the padding
 
 
+def test_training_sees_the_logits_that_decoding_sees():
+    net = small_model().eval()
+    x, labels = torch.randn(8, 1, 6), torch.tensor([[2, 0, 3]])
+    logits, _ = net(x, torch.tensor([8]), labels)
+    encoded, _ = net.encode(x, torch.tensor([8]))
+    last, state = torch.zeros(1, 1, 7), None  # the start of a sentence
+    for u in range(4):
+        predicted, state = net.predict(last, state)
+        torch.testing.assert_close(logits[0, :, u], net.joint(encoded[0], predicted[0, 0]))
+        last = net.embedding(labels[:, u : u + 1]) if u < 3 else None
+
+
 # The loss
 
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from podium import cli, manifest, plan
 from podium import config as configuration
-from podium import manifest, plan
 from podium.data import fetch
 from podium.data.fetch import Refused, Wanted
 from podium.errors import BadEnvironment, BadInput
@@ -156,6 +156,17 @@ def test_a_disk_too_small_is_said_before_anything_is_fetched(tmp_path, write_con
     with pytest.raises(BadEnvironment, match="disk too small"):
         fetch.fetch(config, config.dataset("imagenet"))
     assert not (plan.raw_folder(config, "imagenet") / "a.tar").exists()
+
+
+def test_a_place_where_nothing_may_be_written_is_status_3(tmp_path, write_config, capsys):
+    """/sys takes no new folder from anybody, root included."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.tar").write_bytes(CONTENT)
+    sets = {"imagenet": {"source": f"file:{source}", "layout": "recordio"}}
+    path = write_config(data={"root": "/sys/podium", "sets": sets})
+    assert cli.main(["fetch", "imagenet", "--config", str(path)]) == 3
+    assert "permission to write" in capsys.readouterr().err
 
 
 def test_a_file_that_does_not_belong_in_raw_is_named(tmp_path, write_config):

@@ -571,21 +571,37 @@ def test_a_full_disk_ends_all_workers_and_leaves_no_file(folder, to, monkeypatch
     with pytest.raises(BadEnvironment, match=r"cannot write .*train\.rec") as error:
         prepare(folder, to, workers=3)
     assert error.value.expected == "free space on the file system"
-    assert content(to) == {}
+    assert list(content(to)) == [".notes/made_of"]
 
 
-def test_finished_parts_are_kept_unless_their_images_are_others(folder, to, monkeypatch):
+def test_finished_parts_are_kept_unless_the_images_are_others(folder, to, monkeypatch):
     monkeypatch.setattr(imagenet.parts, "forget", lambda to: None)
-    prepare(folder, to, "tfrecord", shards=SHARDS)
-    before = {path.name: path.stat().st_ino for path in to.glob("*-of-*")}
-    prepare(folder, to, "tfrecord", shards=SHARDS)
-    assert {path.name: path.stat().st_ino for path in to.glob("*-of-*")} == before
-    train, validation, labels = images()
-    validation["ILSVRC2012_val_00000006.JPEG"] += bytes(7)
+
+    def files_after(**params) -> dict[str, int]:
+        prepare(folder, to, "tfrecord", **params)
+        return {path.name: path.stat().st_mtime_ns for path in to.glob("*-of-*")}
+
+    first = files_after(shards=SHARDS)
+    assert files_after(shards=SHARDS) == first
+    (to / "validation-00001-of-00002").unlink()
+    again = files_after(shards=SHARDS)
+    assert {name for name in again if again[name] != first[name]} == {"validation-00001-of-00002"}
+    others = files_after(shards={"train": 2, "validation": 1})
+    assert sorted(others) == ["train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"]
+
+
+@pytest.mark.parametrize("layout", imagenet.LAYOUTS)
+def test_nothing_of_another_source_is_left(layout, folder, tmp_path, monkeypatch):
+    params = params_of(layout)
+    with monkeypatch.context() as patch:
+        patch.setattr(imagenet.parts, "forget", lambda to: None)
+        prepare(folder, tmp_path / "to", layout, **params)
+    train, validation, labels = images(per_class=3)
+    train["n00000010/n00000010_3.JPEG"] += bytes(7)
     put(folder, tars(train, validation, labels))
-    prepare(folder, to, "tfrecord", shards=SHARDS)
-    after = {path.name: path.stat().st_ino for path in to.glob("*-of-*")}
-    assert [name for name in before if before[name] != after[name]] == ["validation-00001-of-00002"]
+    prepare(folder, tmp_path / "to", layout, **params)
+    prepare(folder, tmp_path / "fresh", layout, **params)
+    assert content(tmp_path / "to") == content(tmp_path / "fresh")
 
 
 def test_a_class_folder_that_a_power_cut_emptied_is_made_again(folder, to, monkeypatch):

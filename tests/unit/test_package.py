@@ -8,14 +8,15 @@ import subprocess
 import tarfile
 
 import pytest
-from support import first_plan
 
 from podium import cli, files, manifest, plan
+from podium import config as configuration
 from podium.errors import BadInput, Findings
 from podium.package import archive, layout, system
 from podium.report import board, html
 from podium.runs import run as runs
 from podium.verdict import check
+from support import first_plan
 
 
 @pytest.fixture
@@ -61,6 +62,23 @@ def test_a_good_result_goes_all_the_way(finished):
     assert receipt["label"].startswith("demo")
     with tarfile.open(target) as tar:
         assert {name.split("/")[0] for name in tar.getnames()} == {"tests"}
+
+
+def test_every_json_that_is_written_fits_its_schema(finished):
+    config = finished()
+    item = first_plan(config)
+    packed(config)
+    archive.archive(config)
+    written = {
+        "manifest": [layout.manifest_file(config), plan.layout_folder(config, item.dataset) / "manifest.json"],
+        "image": [plan.image_file(config, item)],
+        "run": [plan.result_folder(config, item) / str(number) / "run.json" for number in range(5)],
+        "verdict": [plan.verdict_file(config, item)],
+        "receipt": [archive.receipt_file(config)],
+    }
+    for name, paths in written.items():
+        for path in paths:
+            configuration.check(files.read_json(path), configuration.schema(name), path)
 
 
 def test_checking_leaves_the_tree_as_it_is(finished):

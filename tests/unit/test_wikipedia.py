@@ -23,7 +23,7 @@ from podium.data.samples import wikipedia as sample
 from podium.data.wikipedia import check, clean, evaluation, gather, layouts, sentences, shards, shuffle, split
 from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
-from podium.errors import BadInput
+from podium.errors import BadEnvironment, BadInput
 from podium.files import hash_file, walk
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sample_data"
@@ -448,3 +448,18 @@ def test_the_published_set_is_held_to_its_published_hashes(published, tmp_path, 
         "train/part_00001_of_00002.hdf5:",
         "eval/part_eval.hdf5:",
     ]
+
+
+def test_an_error_in_a_worker_process_arrives_whole(source, tmp_path):
+    spoiled(source, PART, b"")
+    with pytest.raises(BadInput, match=PART) as error:
+        prepare(source, tmp_path / "to", workers=2)
+    assert error.value.found == "0 bytes without any text"
+
+
+def test_a_disk_that_is_too_small_is_noticed_first(published, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(BadEnvironment, match="disk too small"):
+        prepare(published, tmp_path / "to")
+    assert not (tmp_path / "to").exists()

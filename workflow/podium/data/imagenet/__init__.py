@@ -39,6 +39,7 @@ def prepare(job: Job) -> dict[str, Any]:
     found = source.find(job.source)
     if params.take:
         found = source.take(found, params.take)
+    parts.begin(job.to, found, params)
     made = _MODULES[job.layout].write(found, job.to, params, job.workers)
     parts.forget(job.to)
     total = parts.Part()

@@ -26,7 +26,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
             some = list(group)
             name = f"{split}/{wnid}"
             work[name] = parts.Work(
-                some, partial(_write_class, to / name, some, params), partial(_lies_there, to / name, some)
+                partial(_write_class, to / name, some, params), partial(_lies_there, to / name, some)
             )
         made[split] = parts.together(to, split, work, params, workers)
     return made

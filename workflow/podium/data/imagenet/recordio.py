@@ -47,11 +47,8 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
     made = {}
     for split, images in (("train", source.train), ("val", source.val)):
         items = listed(images, source.classes)
-        work = parts.Work(
-            [item.image for item in items],
-            partial(_write_split, split, items, to, params, workers),
-            (to / f"{split}.lst").exists,
-        )
+        make = partial(_write_split, split, items, to, params, workers)
+        work = parts.Work(make, (to / f"{split}.lst").exists)
         made[split] = parts.once(to, split, work, params)
     return made
 

@@ -41,7 +41,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
     made = {}
     for split, images in order(source).items():
         work = {
-            name: parts.Work(some, partial(_write_shard, to / name, some, labels, params), (to / name).exists)
+            name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, split, params.shards[split]).items()
         }
         made[split] = parts.together(to, split, work, params, workers)

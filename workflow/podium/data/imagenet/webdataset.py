@@ -27,7 +27,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
         _check_keys(images)
         short = {"train": "train", "validation": "val"}[split]
         work = {
-            name: parts.Work(some, partial(_write_shard, to / name, some, labels, params), (to / name).exists)
+            name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, short, params.shards[split]).items()
         }
         made[short] = parts.together(to, short, work, params, workers)

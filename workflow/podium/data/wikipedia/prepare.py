@@ -14,12 +14,13 @@ from podium import files
 from podium.data.job import Job
 from podium.data.wikipedia import evaluation, options, publish, shards, shuffle, source, store, text
 from podium.data.wikipedia.instances import Recipe, build
-from podium.data.wikipedia.layouts import LAYOUTS, TEXT
+from podium.data.wikipedia.layouts import LAYOUTS, TEXT, Layout
 from podium.data.wikipedia.tasks import Run, runner
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadInput
 
 WORK = "work"  # folder of what is needed until all is done
+STORED = 0.9  # bytes of stored instances for each byte of text that is used once
 
 
 def prepare(job: Job) -> dict[str, Any]:
@@ -58,6 +59,7 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     layout, vocabulary = LAYOUTS[job.layout], read_vocabulary(found.vocabulary)
     held_out = _held_out(found.evaluation) if found.evaluation else frozenset()
     tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case, chosen.unicode)
+    _need_space(job.to, found.texts, layout, recipe)
     stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
     run(
         [
@@ -69,11 +71,14 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     parts = [stored[path] for path in found.parts]
     sizes = [store.count(path) for path in parts]
     cut = shards.sizes(sum(sizes), chosen.shards) if chosen.shards else sizes
-    train = [job.to / layout.train_name(number, len(cut)) for number in range(len(cut))]
+    train = shards.Shards(
+        parts, sizes, [job.to / layout.train_name(number, len(cut)) for number in range(len(cut))], cut
+    )
+    writer = partial(layout.write, recipe=recipe)
     if layout.shuffled:
-        shuffle.write(run, parts, sizes, cut, train, job.to / WORK, partial(layout.write, recipe=recipe))
+        shuffle.write(run, train, job.to / WORK, writer)
     else:
-        shards.write(run, parts, sizes, cut, train, partial(layout.write, recipe=recipe))
+        shards.write(run, train, writer)
     counts = {
         "recipe": asdict(recipe) | {"do_lower_case": chosen.do_lower_case},
         "parts": len(parts),
@@ -86,13 +91,21 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     if found.evaluation:
         candidates = store.read(stored[found.evaluation])
         rows = evaluation.picked(len(candidates), chosen.eval_samples)
-        layout.write(job.to / layout.eval_name, len(rows), [candidates.take(rows)], recipe)
+        writer(job.to / layout.eval_name, len(rows), [candidates.take(rows)])
         counts |= {
             "eval_articles": store.articles(stored[found.evaluation]),
             "eval_candidates": len(candidates),
             "eval_instances": len(rows),
         }
     return counts
+
+
+def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe) -> None:
+    """Raise BadEnvironment when the disk is too small for what is yet to be written."""
+    stored = STORED * (2 if layout.shuffled else 1)
+    text_bytes = sum(path.stat().st_size for path in texts) * recipe.dupe_factor
+    present = sum((to / path).stat().st_size for path in files.walk(to))
+    files.need_space(to, int(text_bytes * (stored + layout.growth)) - present, f"the sequences in {to}")
 
 
 def _held_out(evaluation_text: Path) -> frozenset[str]:
