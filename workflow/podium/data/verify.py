@@ -8,8 +8,11 @@ from pathlib import Path
 
 from podium import config as configuration
 from podium import files, manifest, plan
+from podium.data import layout as rules
 from podium.data.prepare import module
 from podium.errors import Findings
+
+RAW = "raw"  # the layout of sets that are read as they are fetched; the catalog says what must lie there
 
 
 def problems(dataset: str, folder: Path, layout: str, depth: str) -> list[str]:
@@ -19,7 +22,9 @@ def problems(dataset: str, folder: Path, layout: str, depth: str) -> list[str]:
     """
     content = manifest.read(folder)
     found = manifest.differences(folder, content, depth)
-    if depth == "full":
+    if layout == RAW:
+        found += rules.problems(dataset, folder)
+    elif depth == "full":
         found += module(dataset).invariants(folder, layout, content.counts)
     return found
 
@@ -36,12 +41,13 @@ def main(args: argparse.Namespace) -> int:
     dataset = config.dataset(args.dataset)
     folder = plan.layout_folder(config, dataset)
     found = problems(dataset.name, folder, dataset.layout, args.depth)
+    again = "fetch" if dataset.layout == RAW else "prepare"
     if found:
         raise Findings(
             f"{folder} is not what it must be",
             "what its manifest and its format say",
             f"{len(found)} problems:\n    " + "\n    ".join(found),
-            f"rm -r {folder} && podium prepare {dataset.name} --config {config.path}",
+            f"rm -r {folder} && podium {again} {dataset.name} --config {config.path}",
         )
     content = manifest.read(folder)
     answer = {"manifest": content.sha256, "depth": args.depth, "problems": found, "counts": dict(content.counts)}
