@@ -231,9 +231,9 @@ def test_webdataset_is_a_tar_for_every_reader(folder, to):
     }
 
 
-def test_take_makes_a_subset_that_says_so(folder, to):
+def test_take_takes_of_each_class_in_both_splits(folder, to):
     counts = prepare(folder, to, take=1)
-    assert (counts["train"], counts["val"], counts["subset"]) == (3, 3, True)
+    assert (counts["train"], counts["val"], counts["train_per_class"]) == (3, 3, [1, 1])
     assert imagenet.invariants(to, "recordio", counts) == []
 
 
@@ -524,8 +524,6 @@ def test_equal_names_in_two_classes_are_refused_where_they_are_keys(tmp_path, to
         {"shards": {"train": 4}},
         {"shards": {"train": 0, "validation": 1}},
         {"undecodable": "ignore"},
-        {"take": -1},
-        {"take": True},
         {"decode": "yes"},
     ],
 )
