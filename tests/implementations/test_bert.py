@@ -512,6 +512,7 @@ def nothing_masked(folder):
         (None, {"GLOBAL_BATCH_SIZE": "7"}, "GLOBAL_BATCH_SIZE=7: expected a multiple"),
         (None, {"GLOBAL_BATCH_SIZE": "0"}, "GLOBAL_BATCH_SIZE=0: expected 1 or more"),
         (None, {"START_WARMUP_STEP": "5"}, "START_WARMUP_STEP=5"),
+        (None, {"EVAL_INTERVAL": "-1"}, "EVAL_INTERVAL=-1"),
         (None, {"HIDDEN_SIZE": "9"}, "HIDDEN_SIZE=9: expected a multiple"),
         (None, {"SEED": "-1"}, "SEED=-1"),
         (None, {"DGXNGPU": "8"}, "one process on the CPU"),
@@ -521,7 +522,9 @@ def nothing_masked(folder):
 def test_what_is_wrong_is_said_with_status_2(bert, monkeypatch, capsys, dataset, contract, change, settings, said):
     if change:
         change(dataset)
-    assert run(bert, monkeypatch, contract, **settings, TRAINING_STEPS="8", EVAL_INTERVAL="48", TARGET="1.0") == 2
+    assert (
+        run(bert, monkeypatch, contract, **({"EVAL_INTERVAL": "48"} | settings), TRAINING_STEPS="8", TARGET="1.0") == 2
+    )
     assert said in capsys.readouterr().err
     lines = mllog(contract) if (Path(contract["LOGDIR"]) / "mllog.txt").exists() else []
     assert not lines or lines[-1][2]["status"] == "aborted"

@@ -201,12 +201,17 @@ def test_an_evaluation_text_of_another_dump_is_refused(source, tmp_path):
 
 
 def test_an_evaluation_article_among_the_training_text_is_refused(source, tmp_path):
-    article = (source / "eval.txt").read_text().split("\n\n")[3]
-    with (source / PART).open("a") as file:
-        file.write(f"{article}\n\n")
+    short, long = "Most people make salt.\n", "".join(f"Most people make {n} kinds of glass.\n" for n in range(70))
+    for name in ("eval.txt", PART):
+        with (source / name).open("a") as file:
+            file.write(f"{short}\n")
+    prepare(source, tmp_path / "stub")  # two articles of a few words may well be the same
+    for name in ("eval.txt", PART):
+        with (source / name).open("a") as file:
+            file.write(f"{long}\n")
     with pytest.raises(BadInput, match=PART) as error:
-        prepare(source, tmp_path / "to")
-    assert article[:20] in error.value.found
+        prepare(source, tmp_path / "copy")
+    assert long[:20] in error.value.found
 
 
 def test_a_folder_without_text_is_refused(tmp_path):
@@ -463,3 +468,12 @@ def test_a_disk_that_is_too_small_is_noticed_first(published, tmp_path, monkeypa
     with pytest.raises(BadEnvironment, match="disk too small"):
         prepare(published, tmp_path / "to")
     assert not (tmp_path / "to").exists()
+
+
+def test_the_whole_text_without_its_evaluation_is_refused(source, tmp_path):
+    (source / "eval.txt").unlink()
+    assert "eval_instances" not in prepare(source, tmp_path / "piece")
+    for number in range(4, 500):
+        (source / f"part-{number:05d}-of-00500").write_text("One sentence.\n")
+    with pytest.raises(BadInput, match="not complete"):
+        prepare(source, tmp_path / "whole")

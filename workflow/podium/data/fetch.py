@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config, DataSet
-from podium.data import sources
+from podium.data import listing, sources
 from podium.errors import BadInput
 from podium.progress import bar
 
@@ -200,10 +200,9 @@ def _from_catalog(dataset: DataSet) -> list[Wanted]:
             "source: catalog",
             f"{entry['ask']} Then set data.sets.{dataset.name}.source to file:FOLDER",
         )
+    found = listing.listed(entry) if "listings" in entry else [one for item in entry["files"] for one in _each(item)]
     return [
-        Wanted(one["path"], tuple(one["sources"]), one.get("bytes"), one.get("sha256"), one.get("md5"))
-        for item in entry["files"]
-        for one in _each(item)
+        Wanted(one["path"], tuple(one["sources"]), one.get("bytes"), one.get("sha256"), one.get("md5")) for one in found
     ]
 
 

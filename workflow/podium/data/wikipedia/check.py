@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import numpy as np
 from podium.data.wikipedia import published, text
 from podium.data.wikipedia.layouts import LAYOUTS, TEXT
 from podium.data.wikipedia.ragged import Instances, Ragged
+from podium.data.wikipedia.tasks import runner
 from podium.data.wikipedia.wordpiece import Vocabulary, read_vocabulary
 from podium.errors import BadInput
+
+WORTH_A_POOL = 1 << 29  # bytes to read, from which on several processes are quicker
 
 
 def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str]:
@@ -31,16 +35,19 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
     present = [f"train/{path.name}" for path in sorted((folder / "train").glob("*"))]
     problems = [f"{name}: expected no such file, found one" for name in present if name not in wanted]
     problems += _counted("train", counts["train_instances"], full and full.train_instances)
-    found = 0
-    for name, content in zip_longest(wanted, full.shards if full else ()):
-        more, instances = _file_problems(folder, name, form.read, vocabulary, content)
-        problems += more
-        found += instances
-    problems += _counted("train", found, counts["train_instances"])
+    hashes: dict[str, str] = dict(zip(wanted, full.shards, strict=False)) if full else {}
     if "eval_instances" in counts:
-        more, found = _file_problems(folder, form.eval_name, form.read, vocabulary, full and full.evaluation)
-        problems += more + _counted(form.eval_name, found, full.eval_instances if full else counts["eval_instances"])
-    return problems
+        wanted.append(form.eval_name)
+        hashes |= {form.eval_name: full.evaluation} if full else {}
+    tasks = [partial(_file_problems, folder, name, form.read, vocabulary, hashes.get(name)) for name in wanted]
+    large = sum((folder / name).stat().st_size for name in wanted if (folder / name).exists()) > WORTH_A_POOL
+    with runner(len(os.sched_getaffinity(0)) if large else 1) as run:
+        found = dict(zip(wanted, run(tasks, "check"), strict=True))
+    problems += [problem for more, _ in found.values() for problem in more]
+    if "eval_instances" in counts:
+        _, instances = found.pop(form.eval_name)
+        problems += _counted(form.eval_name, instances, full.eval_instances if full else counts["eval_instances"])
+    return problems + _counted("train", sum(count for _, count in found.values()), counts["train_instances"])
 
 
 def _counted(name: str, found: int, expected: int | None) -> list[str]:
@@ -73,11 +80,9 @@ def _text_problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(error: OSError | BadInput) -> str:
-    return (
-        f"expected {error.expected}, found {error.found}"
-        if isinstance(error, BadInput)
-        else f"expected it, found {error}"
-    )
+    if isinstance(error, BadInput):
+        return f"expected {error.expected}, found {error.found}"
+    return f"expected a file, found {error}"
 
 
 def row_hashes(block: Instances) -> list[str]:

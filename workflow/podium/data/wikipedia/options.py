@@ -29,12 +29,8 @@ PARAMS = {
     "block_mib": f"form wikiextractor: raw MiB of a text part (default {BLOCK_MIB})",
 }
 
-LEAST = {
-    "max_seq_length": 5,
-    "random_seed": 0,
-    "shards": 0,
-    "eval_articles": 0,
-}  # of other whole numbers 1, of shares 0
+# The least value of a whole number where it is not 1; all others may be as small as 0.
+LEAST = {"max_seq_length": 5, "random_seed": 0, "shards": 0, "eval_articles": 0}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
@@ -61,43 +61,41 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case, chosen.unicode)
     _need_space(job.to, found.texts, layout, recipe)
     stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
+    check = {path: held_out for path in found.parts}
     run(
-        [
-            partial(_store_part, path, to, tokens, recipe, held_out if path in found.parts else ())
-            for path, to in stored.items()
-        ],
+        [partial(_store_part, path, to, tokens, recipe, check.get(path, ())) for path, to in stored.items()],
         "instances",
     )
-    parts = [stored[path] for path in found.parts]
-    sizes = [store.count(path) for path in parts]
-    cut = shards.sizes(sum(sizes), chosen.shards) if chosen.shards else sizes
-    train = shards.Shards(
-        parts, sizes, [job.to / layout.train_name(number, len(cut)) for number in range(len(cut))], cut
-    )
     writer = partial(layout.write, recipe=recipe)
+    train = _shards([stored[path] for path in found.parts], job.to, layout, chosen.shards)
     if layout.shuffled:
         shuffle.write(run, train, job.to / WORK, writer)
     else:
         shards.write(run, train, writer)
     counts = {
         "recipe": asdict(recipe) | {"do_lower_case": chosen.do_lower_case},
-        "parts": len(parts),
-        "vocabulary": len(vocabulary),
         "unicode": chosen.unicode or unicodedata.unidata_version,
-        "articles": sum(store.articles(path) for path in parts),
-        "train_instances": sum(sizes),
-        "shards": len(cut),
+        "vocabulary": len(vocabulary),
+        "parts": len(train.parts),
+        "articles": sum(map(store.articles, train.parts)),
+        "train_instances": sum(train.part_sizes),
+        "shards": len(train.files),
     }
     if found.evaluation:
         candidates = store.read(stored[found.evaluation])
         rows = evaluation.picked(len(candidates), chosen.eval_samples)
         writer(job.to / layout.eval_name, len(rows), [candidates.take(rows)])
-        counts |= {
-            "eval_articles": store.articles(stored[found.evaluation]),
-            "eval_candidates": len(candidates),
-            "eval_instances": len(rows),
-        }
+        counts["eval_articles"] = store.articles(stored[found.evaluation])
+        counts |= {"eval_candidates": len(candidates), "eval_instances": len(rows)}
     return counts
+
+
+def _shards(parts: Sequence[Path], to: Path, layout: Layout, wanted: int) -> shards.Shards:
+    """The training files: as many as are wanted, or one for each part."""
+    part_sizes = [store.count(part) for part in parts]
+    file_sizes = shards.sizes(sum(part_sizes), wanted) if wanted else part_sizes
+    names = [to / layout.train_name(number, len(file_sizes)) for number in range(len(file_sizes))]
+    return shards.Shards(parts, part_sizes, names, file_sizes)
 
 
 def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe) -> None:
