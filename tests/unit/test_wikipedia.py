@@ -308,7 +308,7 @@ SPOILED = {
     "segments": ("segment_ids", put(slice(0, 40), 0), "two segments"),
     "masked [CLS] or too far": ("masked_lm_positions", put(0, 39), "masked places"),
     "masked id": ("masked_lm_ids", put(0, 5000), "masked ids of the vocabulary"),
-    "no masked place": ("masked_lm_positions", put(slice(0, 6), 0), "at least one masked place"),
+    "no masked place": ("masked_lm_positions", put(slice(0, 6), 0), "as many masked places as the recipe asks for"),
     "cut row": ("input_mask", put(slice(3, 40), 0), "at least [CLS] A [SEP] B [SEP]"),
 }
 

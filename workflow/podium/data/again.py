@@ -11,24 +11,23 @@ from typing import TypeVar
 
 from podium.manifest import Manifest
 
-SHARE, LEAST = 0.01, 3
-
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Items of the layout below `folder`, described by `content`, to be made again from `source`."""
+    """A share of the items of the layout below `folder`, described by `content`, to be made again from `source`."""
 
     source: Path
     folder: Path
     layout: str
     content: Manifest
     random: random.Random
+    share: float = 0.01
 
-    def drawn(self, items: Sequence[Item], least: int = LEAST, share: float = SHARE) -> list[Item]:
-        """A share of `items` and at least so many, in their order."""
-        wanted = min(len(items), max(least, math.ceil(share * len(items))))
+    def drawn(self, items: Sequence[Item], least: int = 3, share: float | None = None) -> list[Item]:
+        """A share of `items` (the sample's, if no other) and at least so many, in their order."""
+        wanted = min(len(items), max(least, math.ceil((share or self.share) * len(items))))
         return [items[place] for place in sorted(self.random.sample(range(len(items)), wanted))]
 
 

@@ -19,7 +19,7 @@ from typing import IO
 
 import numpy as np
 
-from podium.data.again import SHARE, Again, Sample
+from podium.data.again import Again, Sample
 from podium.data.formats import example, jpeg
 
 Name = tuple[str, str]  # wnid and file name
@@ -201,7 +201,7 @@ def _drawn_shards(sample: Sample, pattern: str) -> tuple[list[tuple[int, Path]],
     """Some shards with their numbers, and which share of their items makes the share of all."""
     shards = [(number, path) for number, path in enumerate(sorted(sample.folder.glob(pattern))) if path.stat().st_size]
     some = sample.drawn(shards, least=1)
-    return some, SHARE * len(shards) / len(some)
+    return some, sample.share * len(shards) / len(some)
 
 
 def _of_tfrecord(sample: Sample) -> Iterator[Held]:
