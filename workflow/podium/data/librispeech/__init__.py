@@ -25,7 +25,7 @@ LAYOUTS = {
 }
 PARAMS = {
     "vocab_size": f"sentencepieces to train, default {tokens.VOCAB_SIZE}: the benchmark's; less for less text",
-    "take": "only the first N utterances of each subset: a subset for tests (default: all)",
+    "take": "only the first N utterances of each subset: a subset for tests (default: all); sentencepieces are of all",
     "pickle": "true: tokenised lists also as .pkl, for vendors' images that read nothing else; default false",
 }
 __all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare", "rederive"]
@@ -46,12 +46,14 @@ def prepare(job: Job) -> dict[str, Any]:
             source.NEXT,
         )
     utterances: dict[str, list[Utterance]] = {}
+    training: list[str] = []
     for subset in subsets:
-        utterances[subset.name] = convert.convert(subset, job.to, job.workers, job.params.get("take", 0))
+        found, transcripts = convert.convert(subset, job.to, job.workers, job.params.get("take", 0))
+        utterances[subset.name] = found
+        training += transcripts if subset.is_train else []
         os.sync()  # once for all its files: one sync for each of 292,367 would take longer than to decode them
         convert.write_list(utterances[subset.name], job.to / f"librispeech-{subset.name}-wav.json")
 
-    training = [utterance.transcript for s in subsets if s.is_train for utterance in utterances[s.name]]
     text = "".join(f"{transcript}\n" for transcript in training)
     tokens.train(text, vocab_size, job.to)
     counts = {}

@@ -92,10 +92,11 @@ class Audio:
     problem: str = ""
 
 
-def convert(subset: Subset, to: Path, workers: int, take: int = 0) -> list[Utterance]:
-    """Write `<subset>-wav/<speaker>/<chapter>/<id>.wav` below `to`; its utterances, sorted by file name.
+def convert(subset: Subset, to: Path, workers: int, take: int = 0) -> tuple[list[Utterance], list[str]]:
+    """Write `<subset>-wav/<speaker>/<chapter>/<id>.wav` below `to`; its utterances, and the transcripts of the source.
 
-    With `take` only the first ones in that order; whatever else is in the source is neither decoded nor missed.
+    Both are sorted by file name. With `take` only the first utterances in that order are written; whatever other audio
+    is in the source is neither decoded nor missed.
 
     A WAV that is there already is kept when it is whole, which the md5 in its FLAC proves. At most four utterances per
     worker are in memory. Raises BadInput that names the offenders when audio or transcripts are not what they must be.
@@ -119,6 +120,7 @@ def convert(subset: Subset, to: Path, workers: int, take: int = 0) -> list[Utter
         if found.problem:
             problems.append(f"{found.key}: {found.problem}")
         audio[found.key] = found
+    every_transcript = [transcripts[key] for key in sorted(transcripts)]
     if chosen is not None:
         transcripts = {key: words for key, words in transcripts.items() if key in chosen}
     chapters = Counter(key.rpartition("/")[2] for key in audio)
@@ -139,7 +141,7 @@ def convert(subset: Subset, to: Path, workers: int, take: int = 0) -> list[Utter
         Utterance(f"{folder.name}/{key}.wav", transcripts[key], found.samples, found.silent)
         for key, found in audio.items()
     ]
-    return sorted(utterances, key=lambda utterance: utterance.fname)
+    return sorted(utterances, key=lambda utterance: utterance.fname), every_transcript
 
 
 def hours(samples: int) -> float:
