@@ -114,7 +114,16 @@ def test_flac_says_what_it_holds():
     assert (info.rate, info.channels, info.bits, info.samples, info.has_md5) == (22050, 2, 16, 12345, True)
 
 
-def test_flac_decodes_to_the_same_samples():
+@pytest.fixture(params=["dr_flac", "libsndfile"])
+def decoder(request, monkeypatch):
+    """Each of the two decoders."""
+    if request.param == "libsndfile":
+        monkeypatch.setattr(flac, "miniaudio", None)
+    elif flac.miniaudio is None:
+        pytest.skip("miniaudio is not installed")
+
+
+def test_flac_decodes_to_the_same_samples(decoder):
     pcm = np.array([0, 1, -1, 32767, -32768] * 300, dtype=np.int16)
     file = io.BytesIO()
     soundfile.write(file, pcm, 16000, format="FLAC", subtype="PCM_16")
@@ -148,7 +157,7 @@ def test_the_loudest_sample_is_not_silent():
 # preparation
 
 
-def test_form_and_workers_do_not_change_a_byte(tmp_path):
+def test_form_and_workers_do_not_change_a_byte(decoder, tmp_path):
     archives, extracted = write_archives(tree(), tmp_path / "archives"), write_tree(tree(), tmp_path / "tree")
     counts = [
         prepare(archives, tmp_path / "a", 1),
@@ -179,7 +188,7 @@ def test_windows_line_ends_give_the_same_bytes(tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_a_flac_without_md5_is_converted(tmp_path):
+def test_a_flac_without_md5_is_converted(decoder, tmp_path):
     content = tree()
     with_md5 = content[f"{TRAIN}-0000.flac"]
     content[f"{TRAIN}-0000.flac"] = with_md5[: MD5.start] + bytes(16) + with_md5[MD5.stop :]
@@ -300,19 +309,19 @@ def test_a_file_twice_in_an_archive_is_refused(tmp_path):
         ({"/8/80/8-80-0001.flac": encoded()[:-500]}, "8/80/8-80-0001: does not decode"),
     ],
 )
-def test_audio_and_transcripts_that_do_not_fit_are_refused(change, found, tmp_path):
+def test_audio_and_transcripts_that_do_not_fit_are_refused(change, found, decoder, tmp_path):
     content = tree() | {f"LibriSpeech/train-clean-100{name}": data for name, data in change.items()}
     assert found in refused({name: data for name, data in content.items() if data is not None}, tmp_path)
 
 
-def test_samples_that_do_not_have_the_md5_are_refused(tmp_path):
+def test_samples_that_do_not_have_the_md5_are_refused(decoder, tmp_path):
     content = tree()
     data = content[f"{TRAIN}-0001.flac"]
     content[f"{TRAIN}-0001.flac"] = data[: MD5.start] + bytes(range(16)) + data[MD5.stop :]
     assert "8/80/8-80-0001: the samples do not have the md5" in refused(content, tmp_path)
 
 
-def test_a_flipped_bit_in_a_flac_without_md5_is_refused(tmp_path):
+def test_a_flipped_bit_in_a_flac_without_md5_is_refused(decoder, tmp_path):
     content = tree()
     data = bytearray(content[f"{TRAIN}-0001.flac"])
     data[MD5] = bytes(16)
