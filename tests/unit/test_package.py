@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 
 import pytest
 
@@ -136,6 +137,23 @@ def test_a_missing_description_and_a_missing_verdict_say_how_to_make_them(finish
     with pytest.raises(BadInput) as error:
         layout.pack(config)
     assert error.value.next.startswith("podium check --system host")
+
+
+def test_a_subset_or_other_data_behind_a_closed_result_are_not_packed(finished):
+    config = finished()
+    packed(config)
+    closed = replace(config, submission=replace(config.submission, division="closed"))
+    layout.pack(closed)
+    data = plan.layout_folder(config, config.dataset("imagenet"))
+    whole = manifest.read(data)
+    manifest.write(data, replace(whole, counts={"subset": True}, params={"take": 2}))
+    layout.pack(config)  # the open division may
+    with pytest.raises(BadInput, match="imagenet/recordio is a subset"):
+        layout.pack(closed)
+    (data / "train.rec").write_bytes(b"other records")
+    manifest.write(data, manifest.of_folder(data))
+    with pytest.raises(BadInput, match="attempt 0 of host/resnet was made with other data"):
+        layout.pack(closed)
 
 
 def test_a_refused_pack_leaves_the_last_good_tree(finished):

@@ -34,7 +34,10 @@ class Params:
 
 @dataclass
 class Part:
-    """What went into a part: images, their bytes, and the names of the odd ones (`undecodable` with the reason)."""
+    """What went into a part: images, their bytes as they were written, and the names of the odd ones.
+
+    `undecodable` has the reasons.
+    """
 
     images: int = 0
     bytes: int = 0
@@ -58,6 +61,12 @@ class Part:
         if header.kind != "jpeg":
             getattr(self, header.kind).append(image.relative)
         return header
+
+    def to_rgb(self, data: bytes, header: jpeg.Header) -> bytes:
+        """What goes into a layout that holds RGB only: the file itself, or a PNG or CMYK file as an RGB JPEG."""
+        converted = jpeg.to_rgb(data, header)
+        self.bytes += len(converted) - len(data)
+        return converted
 
     def add(self, other: Part) -> None:
         """Count what is in `other` too."""

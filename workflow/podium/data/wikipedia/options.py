@@ -23,6 +23,7 @@ PARAMS = {
     "do_lower_case": "lower case, no accents (default true)",
     "unicode": "Unicode version of the tokens: 11.0.0, 12.1.0 or this Python's (default this Python's)",
     "shards": "training files; 0 is one for each text part (default 0; the published sets have 2048 and 4320)",
+    "take": "only the first N articles of each text part and of eval.txt: a subset for tests (default: all)",
     "eval_samples": "evaluation sequences (default 10000)",
     "form": "which form to take where a folder has several (default: the published text if there is any)",
     "eval_articles": "form wikiextractor: articles held out for evaluation (default 10000)",

@@ -30,6 +30,8 @@ def prepare(job: Job) -> dict[str, Any]:
     if form not in source.FORMS:
         raise BadInput(f"unknown form {form!r}", " or ".join(source.FORMS), form, "podium prepare --help")
     counts: dict[str, Any] = {"form": form}
+    if job.layout == TEXT and job.params.get("take"):
+        raise BadInput("parameter take", "a layout of sequences", f"layout {TEXT}", "podium prepare --help")
     with runner(job.workers) as run:
         if form == "text":
             found = source.text(job.source)
@@ -59,15 +61,17 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     layout, vocabulary = LAYOUTS[job.layout], read_vocabulary(found.vocabulary)
     held_out = _held_out(found.evaluation) if found.evaluation else frozenset()
     tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case, chosen.unicode)
-    _need_space(job.to, found.texts, layout, recipe)
+    if not (take := job.params.get("take", 0)):
+        _need_space(job.to, found.texts, layout, recipe)
     stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
     check = {path: held_out for path in found.parts}
     run(
-        [partial(_store_part, path, to, tokens, recipe, check.get(path, ())) for path, to in stored.items()],
+        [partial(_store_part, path, to, tokens, recipe, check.get(path, ()), take) for path, to in stored.items()],
         "instances",
     )
     writer = partial(layout.write, recipe=recipe)
     train = _shards([stored[path] for path in found.parts], job.to, layout, chosen.shards)
+    _write_parts(job.to / store.PARTS, train)
     if layout.shuffled:
         shuffle.write(run, train, job.to / WORK, writer)
     else:
@@ -98,6 +102,12 @@ def _shards(parts: Sequence[Path], to: Path, layout: Layout, wanted: int) -> sha
     return shards.Shards(parts, part_sizes, names, file_sizes)
 
 
+def _write_parts(path: Path, train: shards.Shards) -> None:
+    sizes = zip(train.parts, train.part_sizes, strict=True)
+    lines = (f"{part.stem},{store.articles(part)},{size}\n" for part, size in sizes)
+    files.write_text(path, "part,articles,instances\n" + "".join(lines))
+
+
 def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe) -> None:
     """Raise BadEnvironment when the disk is too small for what is yet to be written."""
     stored = STORED * (2 if layout.shuffled else 1)
@@ -115,14 +125,14 @@ def _held_out(evaluation_text: Path) -> frozenset[str]:
 
 
 def _store_part(
-    path: Path, to: Path, tokens: tuple[Path, str, bool, str], recipe: Recipe, held_out: Collection[str]
+    path: Path, to: Path, tokens: tuple[Path, str, bool, str], recipe: Recipe, held_out: Collection[str], take: int
 ) -> None:
     """Read, check and tokenise a text part and store its instances."""
     if not to.exists():
         content = text.read(path)
         text.check_held_out(path, content, held_out)
         tokeniser = _tokeniser(*tokens)
-        corpus = text.tokenise(path, content, tokeniser)
+        corpus = text.tokenise(path, text.first(content, take), tokeniser)
         store.write(to, build(corpus, tokeniser.vocabulary, recipe), articles=len(corpus.documents))
 
 

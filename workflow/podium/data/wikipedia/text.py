@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Collection, Iterable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from podium.data.wikipedia.split import article_md5
 from podium.data.wikipedia.wordpiece import Tokeniser
 from podium.errors import BadInput
 
+_BETWEEN = re.compile(r"\n\s*\n")  # articles
 OF_ITS_OWN = 2000  # characters; shorter articles (stubs that programs wrote) may occur twice in a dump
 
 
@@ -60,6 +63,12 @@ def check_held_out(path: Path, text: str, held_out: Collection[str]) -> None:
     for piece in text.split("\n\n") if held_out else ():
         if len(piece) >= OF_ITS_OWN and article_md5(piece) in held_out:
             raise _bad(path, "no article that is held out", f"{piece.strip()[:60]!r}, which is in eval.txt")
+
+
+def first(text: str, number: int) -> str:
+    """The first `number` articles of a text; 0 is all."""
+    ends = [match.end() for match in islice(_BETWEEN.finditer(text.lstrip()), number)]
+    return text.lstrip()[: ends[-1]] if number and len(ends) == number else text
 
 
 def tokenise(path: Path, text: str, tokeniser: Tokeniser) -> Corpus:
