@@ -24,7 +24,7 @@ env: .venv/pins
 	$(PIP) --no-deps --editable .
 	cp requirements.txt $@
 
-.venv/pins-test: .venv/pins requirements-test.txt
+.venv/pins-test: .venv/pins requirements-test.txt requirements-pytest.txt
 	$(PIP) --requirement requirements-test.txt
 	cp requirements-test.txt $@
 
@@ -38,11 +38,13 @@ check: .venv/pins-test
 test-unit test-golden test-workflow: .venv/pins-test
 	$(BIN)/python -m pytest tests/$(@:test-%=%)
 
-# The implementations' tests need torch, which the pipeline's environment never has: they run in the demo's image.
+# The implementations' tests need torch, which the pipeline's environment never has: they run in the demo's image, with
+# pytest beside it and without the conftest that is the pipeline's.
 test-implementations: .venv/pins-test
 	$(BIN)/podium build --system demo-host --benchmark resnet
-	$(PIP) --target .venv/pytest --upgrade --requirement <(grep -E '^(pytest|pluggy|iniconfig|Pygments)==' requirements-test.txt) --requirement <(grep '^packaging==' requirements.txt)
-	PYTHONPATH=.venv/pytest $$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python -m pytest tests/implementations
+	$(PIP) --upgrade --target .venv/pytest --requirement requirements-pytest.txt
+	OMP_NUM_THREADS=1 PYTHONPATH=.venv/pytest "$$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python" \
+		-m pytest --confcutdir=tests/implementations tests/implementations
 
 bench-demo: env
 	$(BIN)/python tests/bench/demo.py

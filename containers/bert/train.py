@@ -102,6 +102,8 @@ def check(contract: Contract, settings: Settings, sizes: Sizes) -> None:
             f"GLOBAL_BATCH_SIZE={settings.global_batch_size}: expected a multiple of "
             f"GRADIENT_ACCUMULATION_STEPS={settings.gradient_accumulation_steps}"
         )
+    if settings.eval_interval < 0:
+        stop(f"EVAL_INTERVAL={settings.eval_interval}: expected 0 or more")
     if settings.start_warmup_step > 0:
         stop(f"START_WARMUP_STEP={settings.start_warmup_step}: expected 0 or a negative number")
     if sizes.hidden_size % sizes.num_attention_heads:

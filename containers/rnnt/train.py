@@ -132,7 +132,12 @@ def main() -> None:
             log.end("block_stop", first_epoch_num=epoch)
             outcome.reached = error_rate <= settings.target
             if outcome.reached:
-                return
+                break
+    if not outcome.reached:
+        stop(
+            f"the word error rate is {error_rate:.4f} after {epoch} epochs: TARGET={settings.target} was not met",
+            status=1,
+        )
 
 
 def check(contract: Contract, settings: Settings) -> None:

@@ -28,9 +28,8 @@ def seconds(command: list[str], folder: Path, repeats: int = 1) -> float:
 
 
 def main() -> int:
-    print(
-        f"bench machine: {platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    )
+    machine = platform.processor() or platform.machine()
+    print(f"bench machine: {machine}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="podium-bench-") as place:
         clone = Path(place) / "podium"
         subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(clone)], check=True)

@@ -1,4 +1,4 @@
-"""ImageNet against MXNet 1.9.1's im2rec.py and TensorFlow 2.21's imagenet_to_gcs.py; expected.json says how they ran."""
+"""ImageNet against MXNet 1.9.1's im2rec.py and TensorFlow's imagenet_to_gcs.py; expected.json says how they ran."""
 
 import hashlib
 import json

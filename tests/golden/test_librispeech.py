@@ -8,6 +8,7 @@ import pytest
 import sentencepiece
 
 from podium.data import librispeech
+from podium.data.formats import flac
 from podium.data.job import Job
 from podium.files import hash_file
 
@@ -20,9 +21,9 @@ def expected() -> dict:
     return json.loads((GOLDEN / "expected.json").read_text())
 
 
-@pytest.fixture(scope="module", params=["archives, 1 worker", "extracted, 3 workers"])
+@pytest.fixture(scope="module", params=["archives, 1 worker", "extracted, 3 workers", "archives, 1 worker, libsndfile"])
 def prepared(request, tmp_path_factory, expected) -> Path:
-    form, workers = request.param.split(", ")
+    form, workers, *decoder = request.param.split(", ")
     source, to = GOLDEN, tmp_path_factory.mktemp("wav")
     if form == "extracted":
         source = tmp_path_factory.mktemp("extracted")
@@ -30,7 +31,10 @@ def prepared(request, tmp_path_factory, expected) -> Path:
             with tarfile.open(archive) as tar:
                 tar.extractall(source, filter="data")
     params = {"vocab_size": expected["sentencepiece"]["parameters"]["vocab_size"], "pickle": True}
-    counts = librispeech.prepare(Job(source, "wav", to, params, int(workers[0])))
+    with pytest.MonkeyPatch.context() as patch:
+        if decoder:
+            patch.setattr(flac, "miniaudio", None)
+        counts = librispeech.prepare(Job(source, "wav", to, params, int(workers[0])))
     assert librispeech.invariants(to, "wav", counts) == []
     assert counts["sentencepiece"]["transcripts_sha256"] == expected["sentencepiece"]["input_text"]["sha256"]
     return to

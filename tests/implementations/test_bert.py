@@ -282,7 +282,7 @@ def test_the_accuracy_is_pooled_over_words_whatever_the_batch(bert, sizes, rng):
         best = model.masked_language_scores(hidden, batch.masked_lm_positions).argmax(dim=2).numpy()
     used = rows["masked_lm_positions"] > 0
     right = used & (rng.random(used.shape) < 0.5)
-    rows["masked_lm_ids"] = np.where(right, best, (best + 1) % VOCABULARY).astype(np.int16)
+    rows["masked_lm_ids"] = np.where(right | ~used, best, (best + 1) % VOCABULARY).astype(np.int16)
     for size in (1, 3, 7):
         accuracy = bert.train.masked_accuracy(model, bert.data.evaluation_batches(rows, size))
         assert accuracy == pytest.approx(right.sum() / used.sum())
@@ -322,6 +322,9 @@ def test_a_pass_has_every_sequence_once_in_a_new_order(bert, sizes, dataset):
     first, second = np.split(np.array(order(3, 5, 14)), 2)  # 35 sequences a pass
     assert set(map(tuple, first.tolist())) == set(map(tuple, second.tolist())) == everything
     assert not np.array_equal(first, second)
+    assert all(len(set(first[part : part + 7, 0])) > 1 for part in range(0, 28, 7))  # four files are mixed
+    left_for_last = [set(range(5)) - {file for file, _ in order(seed, 28, 1)} for seed in range(8)]
+    assert len(set.union(*left_for_last)) > 1
     assert order(3, 5, 14) != order(4, 5, 14)
     assert order(3, 5, 14) == order(3, 5, 14)
     assert len(set(order(3, 8, 4))) == 32  # the last 3 of a pass are dropped
@@ -408,16 +411,28 @@ def test_training_does_not_import_the_compiler():
     assert subprocess.run([sys.executable, "-c", code], cwd=FOLDER, timeout=120).returncode == 0
 
 
-def test_the_same_seed_gives_the_same_run_and_another_seed_another(bert, monkeypatch, contract, tmp_path):
-    def accuracies(folder, seed):
-        changes = {"LOGDIR": str(tmp_path / folder), "SEED": seed, "TARGET": "1.0", "EVAL_INTERVAL": "6"}
-        assert run(bert, monkeypatch, contract, **changes, BASE_LEARNING_RATE="0.05", TRAINING_STEPS="30") == 1
+def test_the_same_seed_gives_the_same_run(bert, monkeypatch, contract, tmp_path):
+    def accuracies(folder):
+        changes = {"LOGDIR": str(tmp_path / folder), "TARGET": "1.0", "EVAL_INTERVAL": "6", "TRAINING_STEPS": "30"}
+        assert run(bert, monkeypatch, contract, **changes, BASE_LEARNING_RATE="0.05") == 1
         return [value for key, value, _ in mllog(contract | changes) if key == "eval_accuracy"]
 
-    first = accuracies("first", "8")
-    assert len(first) == 30
-    assert accuracies("again", "8") == first
-    assert accuracies("other", "9") != first
+    first = accuracies("first")
+    assert (len(first), len(set(first)) > 1) == (30, True)
+    assert accuracies("again") == first
+
+
+def test_another_seed_gives_other_weights_and_another_order(bert, monkeypatch, contract):
+    starts = []
+
+    def only_look(model, moments, batches, steps, settings):
+        starts.append((model.pooler.weight.detach().clone(), next(batches).input_ids))
+        return 0.0
+
+    monkeypatch.setattr(bert.train, "train", only_look)
+    for seed in ("8", "9"):
+        assert run(bert, monkeypatch, contract, SEED=seed) == 0
+    assert all(not torch.equal(one, other) for one, other in zip(*starts, strict=True))
 
 
 def test_accumulated_gradients_are_those_of_the_mean_of_the_parts(bert, sizes, rng):
@@ -497,6 +512,7 @@ def nothing_masked(folder):
         (None, {"GLOBAL_BATCH_SIZE": "7"}, "GLOBAL_BATCH_SIZE=7: expected a multiple"),
         (None, {"GLOBAL_BATCH_SIZE": "0"}, "GLOBAL_BATCH_SIZE=0: expected 1 or more"),
         (None, {"START_WARMUP_STEP": "5"}, "START_WARMUP_STEP=5"),
+        (None, {"EVAL_INTERVAL": "-1"}, "EVAL_INTERVAL=-1"),
         (None, {"HIDDEN_SIZE": "9"}, "HIDDEN_SIZE=9: expected a multiple"),
         (None, {"SEED": "-1"}, "SEED=-1"),
         (None, {"DGXNGPU": "8"}, "one process on the CPU"),
@@ -506,7 +522,9 @@ def nothing_masked(folder):
 def test_what_is_wrong_is_said_with_status_2(bert, monkeypatch, capsys, dataset, contract, change, settings, said):
     if change:
         change(dataset)
-    assert run(bert, monkeypatch, contract, **settings, TRAINING_STEPS="8", EVAL_INTERVAL="48", TARGET="1.0") == 2
+    assert (
+        run(bert, monkeypatch, contract, **({"EVAL_INTERVAL": "48"} | settings), TRAINING_STEPS="8", TARGET="1.0") == 2
+    )
     assert said in capsys.readouterr().err
     lines = mllog(contract) if (Path(contract["LOGDIR"]) / "mllog.txt").exists() else []
     assert not lines or lines[-1][2]["status"] == "aborted"

@@ -88,6 +88,18 @@ def test_padding_does_not_change_the_logits_of_an_utterance():
     torch.testing.assert_close(logits[1:, :2, :3], alone[:, :2])  # the third frame reaches into the padding
 
 
+def test_training_sees_the_logits_that_decoding_sees():
+    net = small_model().eval()
+    x, labels = torch.randn(8, 1, 6), torch.tensor([[2, 0, 3]])
+    logits, _ = net(x, torch.tensor([8]), labels)
+    encoded, _ = net.encode(x, torch.tensor([8]))
+    last, state = torch.zeros(1, 1, 7), None  # the start of a sentence
+    for u in range(4):
+        predicted, state = net.predict(last, state)
+        torch.testing.assert_close(logits[0, :, u], net.joint(encoded[0], predicted[0, 0]))
+        last = net.embedding(labels[:, u : u + 1]) if u < 3 else None
+
+
 # The loss
 
 
@@ -409,7 +421,8 @@ def test_a_run_ends_and_its_log_is_accepted(noise_data, tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = os.environ | environment(noise_data, tmp_path, MAX_EPOCHS="2") | {"PATH": path}
     done = subprocess.run([FOLDER / "run_and_time.sh"], env=variables, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 1
+    assert "TARGET=" in done.stderr and "was not met" in done.stderr
     records = logged(tmp_path)
     assert [key for key, _, _ in records if key in ("cache_clear", "init_start", "init_stop", "run_start")] == [
         "cache_clear", "init_start", "init_stop", "run_start",

@@ -536,3 +536,14 @@ def test_the_second_of_two_finds_what_the_first_fetched(server, tmp_path, write_
         )
         == 4
     )
+
+
+def test_a_place_where_nothing_may_be_written_is_status_3(tmp_path, write_config, capsys):
+    """/sys takes no new folder from anybody, root included."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.tar").write_bytes(b"content")
+    sets = {"imagenet": {"source": f"file:{source}", "layout": "recordio"}}
+    path = write_config(data={"root": "/sys/podium", "sets": sets})
+    assert cli.main(["fetch", "imagenet", "--config", str(path)]) == 3
+    assert "permission to write" in capsys.readouterr().err

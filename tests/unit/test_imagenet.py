@@ -4,15 +4,9 @@ import base64
 import csv
 import errno
 import io
-import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import tarfile
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,8 +14,9 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from podium import files
+from podium import files, manifest
 from podium.data import imagenet
+from podium.data.again import Again, Sample
 from podium.data.formats import example, jpeg, recordio, tfrecord
 from podium.data.imagenet import checks, source
 from podium.data.job import Job
@@ -231,9 +226,9 @@ def test_webdataset_is_a_tar_for_every_reader(folder, to):
     }
 
 
-def test_take_makes_a_subset_that_says_so(folder, to):
+def test_take_takes_of_each_class_in_both_splits(folder, to):
     counts = prepare(folder, to, take=1)
-    assert (counts["train"], counts["val"], counts["subset"]) == (3, 3, True)
+    assert (counts["train"], counts["val"], counts["train_per_class"]) == (3, 3, [1, 1])
     assert imagenet.invariants(to, "recordio", counts) == []
 
 
@@ -524,8 +519,6 @@ def test_equal_names_in_two_classes_are_refused_where_they_are_keys(tmp_path, to
         {"shards": {"train": 4}},
         {"shards": {"train": 0, "validation": 1}},
         {"undecodable": "ignore"},
-        {"take": -1},
-        {"take": True},
         {"decode": "yes"},
     ],
 )
@@ -537,31 +530,6 @@ def test_parameters_that_mean_nothing_are_refused(folder, to, params):
 # --- interruptions ---
 
 
-@pytest.mark.parametrize("layout", ["recordio", "tfrecord", "folder"])
-def test_killed_at_any_moment_it_ends_with_the_same_bytes(layout, tmp_path):
-    folder = put(tmp_path / "source", tars(*images(per_class=60)))
-    params = {"shards": {"train": 12, "validation": 3}} if params_of(layout) else {}
-    prepare(folder, tmp_path / "whole", layout, **params)
-    script = (
-        "import sys, json, pathlib; from podium.data import imagenet; from podium.data.job import Job;"
-        "source, layout, to, params = sys.argv[1:];"
-        "print('go', flush=True);"
-        "imagenet.prepare(Job(pathlib.Path(source), layout, pathlib.Path(to), json.loads(params), 2))"
-    )
-    to, chance = tmp_path / "to", random.Random(layout)
-    command = [sys.executable, "-c", script, str(folder), layout, str(to), json.dumps(params)]
-    for _ in range(3):
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": ":".join(sys.path)}
-        )
-        process.stdout.readline()
-        time.sleep(chance.uniform(0, 0.15))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    prepare(folder, to, layout, **params)
-    assert content(to) == content(tmp_path / "whole")
-
-
 def test_a_full_disk_ends_all_workers_and_leaves_no_file(folder, to, monkeypatch):
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -571,21 +539,37 @@ def test_a_full_disk_ends_all_workers_and_leaves_no_file(folder, to, monkeypatch
     with pytest.raises(BadEnvironment, match=r"cannot write .*train\.rec") as error:
         prepare(folder, to, workers=3)
     assert error.value.expected == "free space on the file system"
-    assert content(to) == {}
+    assert list(content(to)) == [".notes/made_of"]
 
 
-def test_finished_parts_are_kept_unless_their_images_are_others(folder, to, monkeypatch):
+def test_finished_parts_are_kept_unless_the_images_are_others(folder, to, monkeypatch):
     monkeypatch.setattr(imagenet.parts, "forget", lambda to: None)
-    prepare(folder, to, "tfrecord", shards=SHARDS)
-    before = {path.name: path.stat().st_ino for path in to.glob("*-of-*")}
-    prepare(folder, to, "tfrecord", shards=SHARDS)
-    assert {path.name: path.stat().st_ino for path in to.glob("*-of-*")} == before
-    train, validation, labels = images()
-    validation["ILSVRC2012_val_00000006.JPEG"] += bytes(7)
+
+    def files_after(**params) -> dict[str, int]:
+        prepare(folder, to, "tfrecord", **params)
+        return {path.name: path.stat().st_mtime_ns for path in to.glob("*-of-*")}
+
+    first = files_after(shards=SHARDS)
+    assert files_after(shards=SHARDS) == first
+    (to / "validation-00001-of-00002").unlink()
+    again = files_after(shards=SHARDS)
+    assert {name for name in again if again[name] != first[name]} == {"validation-00001-of-00002"}
+    others = files_after(shards={"train": 2, "validation": 1})
+    assert sorted(others) == ["train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"]
+
+
+@pytest.mark.parametrize("layout", imagenet.LAYOUTS)
+def test_nothing_of_another_source_is_left(layout, folder, tmp_path, monkeypatch):
+    params = params_of(layout)
+    with monkeypatch.context() as patch:
+        patch.setattr(imagenet.parts, "forget", lambda to: None)
+        prepare(folder, tmp_path / "to", layout, **params)
+    train, validation, labels = images(per_class=3)
+    train["n00000010/n00000010_3.JPEG"] += bytes(7)
     put(folder, tars(train, validation, labels))
-    prepare(folder, to, "tfrecord", shards=SHARDS)
-    after = {path.name: path.stat().st_ino for path in to.glob("*-of-*")}
-    assert [name for name in before if before[name] != after[name]] == ["validation-00001-of-00002"]
+    prepare(folder, tmp_path / "to", layout, **params)
+    prepare(folder, tmp_path / "fresh", layout, **params)
+    assert content(tmp_path / "to") == content(tmp_path / "fresh")
 
 
 def test_a_class_folder_that_a_power_cut_emptied_is_made_again(folder, to, monkeypatch):
@@ -670,6 +654,24 @@ def test_verify_finds_an_image_that_was_replaced_in_a_folder(folder, to):
     assert "train: expected 3 classes, found 2 classes" in problems
 
 
+@pytest.mark.parametrize("layout", imagenet.LAYOUTS)
+def test_verify_counts_bytes_classes_and_shards(layout, folder, to):
+    counts = prepare(folder, to, layout, **params_of(layout))
+    problems = imagenet.invariants(
+        to, layout, counts | {"image_bytes": counts["image_bytes"] + 1, "val_per_class": [1, 2]}
+    )
+    assert problems == [
+        "val per class: expected [1, 2], found [2, 2]",
+        f"images: expected {counts['image_bytes'] + 1} bytes, found {counts['image_bytes']}",
+    ]
+
+
+def test_verify_finds_shards_that_are_uneven():
+    split = checks.Split("train", {"train": 5, "classes": 1, "undecodable": {}, "train_per_class": [5, 5]}, 0, False)
+    split.labels, split.shards = [0] * 5, [2, 1, 2]
+    assert split.finish() == ["train per shard: expected [2, 2, 1], found [2, 1, 2]"]
+
+
 # --- the sample ---
 
 
@@ -700,3 +702,50 @@ def test_every_class_gets_the_same_share_of_a_shard_order():
     order = imagenet.tfrecord.order(source.Source("tars", places, places[:3], []))["train"]
     for shard in imagenet.tfrecord.shards(order, "train", 10).values():
         assert len(Counter(image.wnid for image in shard)) == len(WNIDS)
+
+
+# --- made again ---
+
+
+def again(folder: Path, to: Path, layout: str, counts: dict, **params) -> Again:
+    content = manifest.Manifest((), counts, params)
+    return imagenet.rederive(Sample(folder, to, layout, content, random.Random(0), share=1.0))
+
+
+@pytest.mark.parametrize("layout", imagenet.LAYOUTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_image_made_again_is_that_of_the_layout(layout, form, tmp_path):
+    train, validation, labels = images()
+    train |= {f"{WNIDS[0]}/{WNIDS[0]}_3.JPEG": png_file(), f"{WNIDS[2]}/{WNIDS[2]}_3.JPEG": cmyk_file()}
+    folder, params = put(tmp_path / "source", form(train, validation, labels)), params_of(layout)
+    counts = prepare(folder, tmp_path / "to", layout, **params)
+    assert again(folder, tmp_path / "to", layout, counts, **params) == Again(18, [])
+    counts = prepare(folder, tmp_path / "some", layout, take=1, **params)
+    assert again(folder, tmp_path / "some", layout, counts, take=1, **params) == Again(6, [])
+
+
+@pytest.mark.parametrize("layout", imagenet.LAYOUTS)
+def test_another_image_or_label_in_the_source_is_found(layout, folder, to, tmp_path):
+    params = params_of(layout)
+    counts = prepare(folder, to, layout, **params)
+    train, validation, labels = images()
+    name, other = sorted(train)[5], sorted(train)[6]
+    labels[0], labels[1] = labels[1], labels[0]
+    source = put(tmp_path / "other", tars(train | {name: train[other]}, validation, labels))
+    problems = again(source, to, layout, counts, **params).problems
+    stem = Path(name).stem
+    assert f"train {stem}: expected the content of {name} in the source, found another" in problems
+    assert "val ILSVRC2012_val_00000001: expected label 0 (n00000010), found 1" in problems
+    assert "val ILSVRC2012_val_00000002: expected label 1 (n00000020), found 0" in problems
+    assert all("in its place" in problem for problem in problems[3:])
+
+
+@pytest.mark.parametrize("layout", ["recordio", "tfrecord", "webdataset"])
+def test_another_order_is_found(layout, folder, to, monkeypatch):
+    monkeypatch.setattr(imagenet.recordio, "SEED", 1)
+    monkeypatch.setattr(imagenet.tfrecord, "SEED", 1)
+    params = params_of(layout)
+    counts = prepare(folder, to, layout, **params)
+    problems = again(folder, to, layout, counts, **params).problems
+    assert len(problems) > 6
+    assert all("in its place, found" in problem for problem in problems)

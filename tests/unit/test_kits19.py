@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import threading
 import time
 from pathlib import Path
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 from podium.data import catalog, kits19
+from podium.data.again import Again, Sample
 from podium.data.formats import nifti, npy
 from podium.data.job import Job
 from podium.data.kits19 import pool, published, resample
 from podium.data.samples import kits19 as samples
 from podium.errors import BadInput
+from podium.manifest import Manifest
 
 PARAMS = {"min_shape": [12, 16, 16]}
 SPACING = (2.0, 1.0, 1.125)
@@ -167,6 +170,14 @@ def test_own_split_and_spacing(source, tmp_path):
     assert (tmp_path / "npy" / "evaluation_cases.txt").read_text() == "00001\n"
     assert np.load(tmp_path / "npy" / "case_00001_x.npy").shape == (1, 14, 21, 33)
     assert not counts["official_split"]
+    assert kits19.invariants(tmp_path / "npy", "npy", counts) == []
+
+
+def test_take_takes_of_each_split(source, tmp_path):
+    case(source, 2)
+    counts = prepare(source, tmp_path / "npy", take=1)
+    assert (counts["cases"], counts["train"], counts["evaluation"]) == (2, 1, 1)
+    assert sorted(path.name for path in (tmp_path / "npy").glob("*_x.npy")) == ["case_00000_x.npy", "case_00001_x.npy"]
     assert kits19.invariants(tmp_path / "npy", "npy", counts) == []
 
 
@@ -413,6 +424,49 @@ def test_an_edited_split_and_a_wrong_shape(prepared):
     assert "evaluation_cases.txt: expected the official split, found others: case_00003" in problems
     assert "cases.csv: expected 2 evaluation cases, found 1" in problems
     assert "case_00000_x.npy: expected float32 of shape (1, 12, 17, 29)" in problems
+
+
+def test_shapes_kidneys_and_voxels_are_held_to_the_counts(prepared):
+    folder, counts = prepared
+    others = {"target_spacing": [1, 1, 1], "without_kidney": ["case_00001"], "voxels": 1}
+    problems = kits19.invariants(folder, "npy", counts | others)
+    assert "cases.csv, case_00001: expected shape (14, 21, 33), found (12, 17, 28)" in problems
+    assert "cases.csv: expected no kidney in ['case_00001'], found none in []" in problems
+    assert f"cases.csv: expected 1 voxels, found {counts['voxels']}" in problems
+    assert len(problems) == 5
+
+
+# --- made again
+
+
+def again(source: Path, to: Path, counts: dict, **params) -> Again:
+    content = Manifest((), counts, PARAMS | params)
+    return kits19.rederive(Sample(source, to, "npy", content, random.Random(0), share=1.0))
+
+
+@pytest.mark.parametrize("arithmetic", ["avx2", "default"])
+@pytest.mark.parametrize("spacing", [[1.6, 1.2, 1.2], [0.7, 2.5, 0.9], [5, 1, 1]])
+def test_every_case_made_again_is_that_of_the_layout(source, tmp_path, arithmetic, spacing):
+    case(source, 4, shape=(9, 33, 18))
+    params = {"arithmetic": arithmetic, "target_spacing": spacing}
+    counts = prepare(source, tmp_path / "npy", **params)
+    assert again(source, tmp_path / "npy", counts, **params) == Again(4, [])
+
+
+def test_another_image_label_or_shape_in_the_source_is_found(source, tmp_path):
+    counts = prepare(source, tmp_path / "npy")
+    image = np.asarray(nibabel.load(source / "case_00000" / "imaging.nii.gz").dataobj).copy()
+    image[3, 10, 15] = 300 if image[3, 10, 15] < 100 else -100
+    case(source, 0, image=image)
+    labels = np.asarray(nibabel.load(source / "case_00001" / "segmentation.nii.gz").dataobj).copy()
+    labels[2:4] = 2
+    case(source, 1, labels=labels)
+    case(source, 3, shape=(8, 21, 30))
+    problems = again(source, tmp_path / "npy", counts).problems
+    assert problems[0].startswith("case_00000_x.npy: expected values within 0.0001, found one that differs by ")
+    assert problems[1].startswith("case_00001_y.npy: expected the labels of the source, found ")
+    assert all(problem.startswith("case_00003") for problem in problems[2:])
+    assert len(problems) > 2
 
 
 def test_a_folder_without_tables(tmp_path):

@@ -4,12 +4,9 @@ import gzip
 import io
 import json
 import os
-import signal
+import random
 import struct
-import subprocess
-import sys
 import tarfile
-import time
 import wave
 from pathlib import Path
 
@@ -18,12 +15,14 @@ import pytest
 import soundfile
 
 from podium.data import librispeech
+from podium.data.again import Again, Sample
 from podium.data.formats import flac, wav
 from podium.data.job import Job
 from podium.data.librispeech.convert import Utterance, is_silent
 from podium.data.samples import librispeech as sample
 from podium.errors import BadInput
 from podium.files import walk
+from podium.manifest import Manifest
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sample_data"
 WORDS = ["THE", "OLD", "CLOCK", "STRUCK", "TWELVE", "AND", "NOBODY", "CAME", "DOWN", "TO", "OPEN", "A", "HEAVY", "DOOR"]
@@ -115,7 +114,16 @@ def test_flac_says_what_it_holds():
     assert (info.rate, info.channels, info.bits, info.samples, info.has_md5) == (22050, 2, 16, 12345, True)
 
 
-def test_flac_decodes_to_the_same_samples():
+@pytest.fixture(params=["dr_flac", "libsndfile"])
+def decoder(request, monkeypatch):
+    """Each of the two decoders."""
+    if request.param == "libsndfile":
+        monkeypatch.setattr(flac, "miniaudio", None)
+    elif flac.miniaudio is None:
+        pytest.skip("miniaudio is not installed")
+
+
+def test_flac_decodes_to_the_same_samples(decoder):
     pcm = np.array([0, 1, -1, 32767, -32768] * 300, dtype=np.int16)
     file = io.BytesIO()
     soundfile.write(file, pcm, 16000, format="FLAC", subtype="PCM_16")
@@ -149,7 +157,7 @@ def test_the_loudest_sample_is_not_silent():
 # preparation
 
 
-def test_form_and_workers_do_not_change_a_byte(tmp_path):
+def test_form_and_workers_do_not_change_a_byte(decoder, tmp_path):
     archives, extracted = write_archives(tree(), tmp_path / "archives"), write_tree(tree(), tmp_path / "tree")
     counts = [
         prepare(archives, tmp_path / "a", 1),
@@ -180,7 +188,7 @@ def test_windows_line_ends_give_the_same_bytes(tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_a_flac_without_md5_is_converted(tmp_path):
+def test_a_flac_without_md5_is_converted(decoder, tmp_path):
     content = tree()
     with_md5 = content[f"{TRAIN}-0000.flac"]
     content[f"{TRAIN}-0000.flac"] = with_md5[: MD5.start] + bytes(16) + with_md5[MD5.stop :]
@@ -210,24 +218,14 @@ def test_what_is_whole_is_kept_and_what_is_torn_is_made_again(tmp_path):
     assert kept.stat().st_mtime == 1
 
 
-def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
-    source, to = write_archives(tree(utterances=40), tmp_path / "source"), tmp_path / "to"
-    prepare(source, tmp_path / "uncut")
-    program = (
-        "import pathlib; from podium.data import librispeech; from podium.data.job import Job;"
-        f"librispeech.prepare(Job(pathlib.Path({str(source)!r}), 'wav', pathlib.Path({str(to)!r}), {PARAMS}, 2))"
-    )
-    environment = os.environ | {"PYTHONPATH": str(Path(librispeech.__file__).parents[3])}
-    for files_there in (1, 70):
-        process = subprocess.Popen([sys.executable, "-c", program], env=environment)
-        while process.poll() is None and sum(1 for _ in to.glob("*/*/*/*.wav")) < files_there:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    prepare(source, to)
-    assert {name: data for name, data in contents(to).items() if not name.startswith(".")} == contents(
-        tmp_path / "uncut"
-    )
+def test_take_takes_the_first_utterances_of_each_subset_whatever_the_form(tmp_path):
+    archives, extracted = write_archives(tree(), tmp_path / "archives"), write_tree(tree(), tmp_path / "tree")
+    counts = prepare(archives, tmp_path / "a", take=4)
+    assert counts == prepare(extracted, tmp_path / "b", take=4)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    names = sorted(path.stem for path in (tmp_path / "a").glob("*/*/*/*.wav"))
+    assert names == [f"19-190-000{number}" for number in range(4)] + [f"7-70-000{number}" for number in range(4)]
+    assert librispeech.invariants(tmp_path / "a", "wav", counts) == []
 
 
 # bad input
@@ -311,19 +309,19 @@ def test_a_file_twice_in_an_archive_is_refused(tmp_path):
         ({"/8/80/8-80-0001.flac": encoded()[:-500]}, "8/80/8-80-0001: does not decode"),
     ],
 )
-def test_audio_and_transcripts_that_do_not_fit_are_refused(change, found, tmp_path):
+def test_audio_and_transcripts_that_do_not_fit_are_refused(change, found, decoder, tmp_path):
     content = tree() | {f"LibriSpeech/train-clean-100{name}": data for name, data in change.items()}
     assert found in refused({name: data for name, data in content.items() if data is not None}, tmp_path)
 
 
-def test_samples_that_do_not_have_the_md5_are_refused(tmp_path):
+def test_samples_that_do_not_have_the_md5_are_refused(decoder, tmp_path):
     content = tree()
     data = content[f"{TRAIN}-0001.flac"]
     content[f"{TRAIN}-0001.flac"] = data[: MD5.start] + bytes(range(16)) + data[MD5.stop :]
     assert "8/80/8-80-0001: the samples do not have the md5" in refused(content, tmp_path)
 
 
-def test_a_flipped_bit_in_a_flac_without_md5_is_refused(tmp_path):
+def test_a_flipped_bit_in_a_flac_without_md5_is_refused(decoder, tmp_path):
     content = tree()
     data = bytearray(content[f"{TRAIN}-0001.flac"])
     data[MD5] = bytes(16)
@@ -372,6 +370,56 @@ def test_all_damage_to_a_layout_is_listed(prepared):
     assert "train-clean-100-wav.json: expected" in text and " tokens, found" in text
     assert "train-clean-100-wav/19/190/19-190-0000.wav: expected tokens of 'the old clock" in text
     assert "train-clean-100-wav/19/190/19-190-0001.wav: expected tokens of 'old clock" in text
+
+
+def test_facts_headers_pickles_and_training_text_are_held_to_each_other(tmp_path):
+    folder = tmp_path / "to"
+    counts = prepare(write_tree(tree(), tmp_path / "source"), folder, pickle=True)
+    assert librispeech.invariants(folder, "wav", counts) == []
+    loud = folder / "dev-clean-wav/7/70/7-70-0003.wav"
+    loud.write_bytes(loud.read_bytes().replace(b"\x80\x3e\0\0", b"\x40\x1f\0\0", 1))  # 8000 Hz
+    (folder / "librispeech-dev-clean-wav-tokenized.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    path = folder / "librispeech-train-clean-100-wav.json"
+    path.write_text(path.read_text().replace('"the old clock', '"one old clock', 1))
+    text = "\n".join(librispeech.invariants(folder, "wav", counts))
+    assert "7-70-0003.wav: expected the header of 16-bit mono at 16000 Hz" in text
+    assert (
+        "librispeech-dev-clean-wav-tokenized.pkl: expected what is in librispeech-dev-clean-wav-tokenized.json" in text
+    )
+    assert "train-*: expected transcripts with sha256" in text
+    path.write_text(path.read_text().replace('"bitdepth": 16', '"bitdepth": 24', 1))
+    assert "with other facts than those of" in "\n".join(librispeech.invariants(folder, "wav", counts))
+
+
+# made again
+
+
+def again(source: Path, to: Path, counts: dict) -> Again:
+    sample = Sample(source, to, "wav", Manifest((), counts, PARAMS), random.Random(0), share=1.0)
+    return librispeech.rederive(sample)
+
+
+def test_every_utterance_made_again_is_that_of_the_layout(tmp_path):
+    archives, extracted = write_archives(tree(), tmp_path / "archives"), write_tree(tree(), tmp_path / "tree")
+    counts = prepare(archives, tmp_path / "to")
+    assert again(archives, tmp_path / "to", counts) == again(extracted, tmp_path / "to", counts) == Again(18, [])
+
+
+def test_another_recording_or_transcript_in_the_source_is_found(tmp_path):
+    counts = prepare(write_tree(tree(), tmp_path / "source"), tmp_path / "to")
+    content = tree() | {f"{TRAIN}-0001.flac": encoded(5000, 7)}
+    content[f"{TRAIN}.trans.txt"] = content[f"{TRAIN}.trans.txt"].replace(b"8-80-0003 STRUCK", b"8-80-0003 HIT")
+    del content[f"{TRAIN}-0005.flac"]
+    problems = again(write_tree(content, tmp_path / "other"), tmp_path / "to", counts).problems
+    assert "8-80-0001.wav: expected the samples of the FLAC file, found others" in problems
+    assert any(problem.startswith("8-80-0003.wav: expected the words 'hit twelve") for problem in problems)
+    assert any(problem.startswith("8-80-0003.wav: expected the tokens [") for problem in problems)
+    assert "8/80/8-80-0005.wav: expected an utterance of train-clean-100 in the source, found none" in problems
+    assert {problem.partition(".")[0].rpartition("/")[2] for problem in problems} == {
+        "8-80-0001",
+        "8-80-0003",
+        "8-80-0005",
+    }
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '[{"files": []}]', "[1, 2, 3, 4, 5, 6]"])

@@ -6,16 +6,18 @@ import hashlib
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 
 import pytest
-from support import first_plan
 
 from podium import cli, files, manifest, plan
+from podium import config as configuration
 from podium.errors import BadInput, Findings
 from podium.package import archive, layout, system
 from podium.report import board, html
 from podium.runs import run as runs
 from podium.verdict import check
+from support import first_plan
 
 
 @pytest.fixture
@@ -61,6 +63,23 @@ def test_a_good_result_goes_all_the_way(finished):
     assert receipt["label"].startswith("demo")
     with tarfile.open(target) as tar:
         assert {name.split("/")[0] for name in tar.getnames()} == {"tests"}
+
+
+def test_every_json_that_is_written_fits_its_schema(finished):
+    config = finished()
+    item = first_plan(config)
+    packed(config)
+    archive.archive(config)
+    written = {
+        "manifest": [layout.manifest_file(config), plan.layout_folder(config, item.dataset) / "manifest.json"],
+        "image": [plan.image_file(config, item)],
+        "run": [plan.result_folder(config, item) / str(number) / "run.json" for number in range(5)],
+        "verdict": [plan.verdict_file(config, item)],
+        "receipt": [archive.receipt_file(config)],
+    }
+    for name, paths in written.items():
+        for path in paths:
+            configuration.check(files.read_json(path), configuration.schema(name), path)
 
 
 def test_checking_leaves_the_tree_as_it_is(finished):
@@ -118,6 +137,23 @@ def test_a_missing_description_and_a_missing_verdict_say_how_to_make_them(finish
     with pytest.raises(BadInput) as error:
         layout.pack(config)
     assert error.value.next.startswith("podium check --system host")
+
+
+def test_a_subset_or_other_data_behind_a_closed_result_are_not_packed(finished):
+    config = finished()
+    packed(config)
+    closed = replace(config, submission=replace(config.submission, division="closed"))
+    layout.pack(closed)
+    data = plan.layout_folder(config, config.dataset("imagenet"))
+    whole = manifest.read(data)
+    manifest.write(data, replace(whole, counts={"subset": True}, params={"take": 2}))
+    layout.pack(config)  # the open division may
+    with pytest.raises(BadInput, match="imagenet/recordio is a subset"):
+        layout.pack(closed)
+    (data / "train.rec").write_bytes(b"other records")
+    manifest.write(data, manifest.of_folder(data))
+    with pytest.raises(BadInput, match="attempt 0 of host/resnet was made with other data"):
+        layout.pack(closed)
 
 
 def test_a_refused_pack_leaves_the_last_good_tree(finished):

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
-from podium import cli, files, plan
+from podium import cli, files, manifest, plan
 from podium.errors import BadEnvironment, BadInput
 from podium.runs import cores, ledger
 from podium.runs.launchers import local
@@ -157,6 +158,19 @@ def test_data_that_is_missing_or_changed_is_refused(prepared, built, write_confi
     with pytest.raises(BadInput, match="is not prepared"):
         run(config, first_plan(config), 0)
     assert ledger.attempts(folder_of(config)) == []
+
+
+def test_a_subset_is_refused_in_the_closed_division_alone(prepared, built):
+    who = {"org": "tests", "division": "closed", "round": "3.1.0", "status": "research"}
+    config = built(prepared(submission=who))
+    data = plan.layout_folder(config, config.dataset("imagenet"))
+    manifest.write(data, manifest.of_folder(data, counts={"subset": True}, params={"take": 5}))
+    with pytest.raises(BadInput, match="imagenet/recordio is a subset") as error:
+        run(config, first_plan(config), 0)
+    assert error.value.found == "take: 5"
+    assert ledger.attempts(folder_of(config)) == []
+    open_config = replace(config, submission=replace(config.submission, division="open"))
+    assert run(open_config, first_plan(open_config), 0).outcome == "converged"
 
 
 def test_an_image_whose_files_were_changed_is_refused(prepared, built):

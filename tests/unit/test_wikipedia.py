@@ -3,10 +3,6 @@
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,16 +11,17 @@ import numpy as np
 import pytest
 
 from podium import config as configuration
-from podium.data import prepare as command
 from podium.data import wikipedia
+from podium.data.again import Again, Sample
 from podium.data.demo import wikipedia as demo
 from podium.data.job import Job
 from podium.data.samples import wikipedia as sample
-from podium.data.wikipedia import check, clean, evaluation, gather, layouts, sentences, shards, shuffle, split
+from podium.data.wikipedia import check, clean, evaluation, gather, layouts, sentences, shards, shuffle, split, text
 from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
-from podium.errors import BadInput
+from podium.errors import BadEnvironment, BadInput
 from podium.files import hash_file, walk
+from podium.manifest import Manifest
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sample_data"
 PARAMS = {"max_seq_length": 40, "max_predictions_per_seq": 6, "dupe_factor": 1, "eval_samples": 20}
@@ -201,12 +198,17 @@ def test_an_evaluation_text_of_another_dump_is_refused(source, tmp_path):
 
 
 def test_an_evaluation_article_among_the_training_text_is_refused(source, tmp_path):
-    article = (source / "eval.txt").read_text().split("\n\n")[3]
-    with (source / PART).open("a") as file:
-        file.write(f"{article}\n\n")
+    short, long = "Most people make salt.\n", "".join(f"Most people make {n} kinds of glass.\n" for n in range(70))
+    for name in ("eval.txt", PART):
+        with (source / name).open("a") as file:
+            file.write(f"{short}\n")
+    prepare(source, tmp_path / "stub")  # two articles of a few words may well be the same
+    for name in ("eval.txt", PART):
+        with (source / name).open("a") as file:
+            file.write(f"{long}\n")
     with pytest.raises(BadInput, match=PART) as error:
-        prepare(source, tmp_path / "to")
-    assert article[:20] in error.value.found
+        prepare(source, tmp_path / "copy")
+    assert long[:20] in error.value.found
 
 
 def test_a_folder_without_text_is_refused(tmp_path):
@@ -257,30 +259,47 @@ def test_a_second_try_goes_on_with_the_files_that_are_there(published, tmp_path)
     assert path.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("delay", [0.6, 0.9, 1.3])
-def test_killed_and_called_again_it_ends_with_the_same_bytes(published, tmp_path, delay):
-    params = {**PARAMS, "max_seq_length": 64, "dupe_factor": 8, "shards": 6}
-    (tmp_path / "params.json").write_text(str(params).replace("'", '"'))
-    to = tmp_path / "to"
-    call = [
-        sys.executable,
-        "-m",
-        "podium",
-        "prepare",
-        "wikipedia",
-        "--from",
-        str(published),
-        "--layout",
-        "hdf5-shuffled",
-    ]
-    call += ["--to", str(to), "--params", str(tmp_path / "params.json"), "--workers", "2"]
-    process = subprocess.Popen(call, env=os.environ | {"PYTHONPATH": str(Path(wikipedia.__file__).parents[3])})
-    time.sleep(delay)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    killed = command.prepare("wikipedia", published, "hdf5-shuffled", to, params, 2)
-    whole = command.prepare("wikipedia", published, "hdf5-shuffled", tmp_path / "whole", params, 1)
-    assert killed.files == whole.files
+def test_take_takes_the_first_articles_of_each_part(published, tmp_path):
+    counts = prepare(published, tmp_path, take=3)
+    assert (counts["parts"], counts["articles"], counts["eval_articles"]) == (4, 12, 3)
+    assert wikipedia.invariants(tmp_path, "hdf5", counts) == []
+    assert text.first("\n\na b\nc\n \n\nd\n\ne\n", 2) == "a b\nc\n \n\nd\n\n"
+    assert text.first("a\n\nb", 0) == text.first("a\n\nb", 2) == "a\n\nb"
+
+
+def test_take_is_for_layouts_of_sequences(extracted, tmp_path):
+    with pytest.raises(BadInput, match="parameter take"):
+        prepare(extracted, tmp_path, "text", take=3)
+
+
+def again(source: Path, to: Path, layout: str, counts: dict, **params) -> Again:
+    sample = Sample(source, to, layout, Manifest((), counts, PARAMS | params), random.Random(0), share=1.0)
+    return wikipedia.rederive(sample)
+
+
+@pytest.mark.parametrize("layout", [name for name in wikipedia.LAYOUTS if name != "text"])
+@pytest.mark.parametrize("params", [{}, {"shards": 3}, {"take": 20, "random_seed": 7, "do_lower_case": False}])
+def test_every_part_made_again_is_that_of_the_layout(published, layout, params, tmp_path):
+    counts = prepare(published, tmp_path, layout, **params)
+    assert again(published, tmp_path, layout, counts, **params) == Again(5, [])
+
+
+@pytest.mark.parametrize("layout", ["hdf5", "hdf5-shuffled"])
+def test_other_words_in_the_source_are_found(published, source, layout, tmp_path):
+    counts = prepare(published, tmp_path / "to", layout, shards=2)
+    for name in (PART, "eval.txt"):
+        (source / name).write_text((source / name).read_text().replace("people", "persons"))
+    problems = again(source, tmp_path / "to", layout, counts, shards=2).problems
+    assert {problem.split(": ")[1].split(",")[0] for problem in problems} == {
+        f"expected instances of {PART}",
+        "expected instances of eval.txt",
+    }
+
+
+def test_only_the_published_text_can_be_made_again(extracted, tmp_path):
+    counts = prepare(extracted, tmp_path, eval_articles=4, block_mib=0.002)
+    with pytest.raises(BadInput, match="nothing can be made again"):
+        again(extracted, tmp_path, "hdf5", counts)
 
 
 def spoil(folder: Path, name: str, row: int, change) -> None:
@@ -303,7 +322,7 @@ SPOILED = {
     "segments": ("segment_ids", put(slice(0, 40), 0), "two segments"),
     "masked [CLS] or too far": ("masked_lm_positions", put(0, 39), "masked places"),
     "masked id": ("masked_lm_ids", put(0, 5000), "masked ids of the vocabulary"),
-    "no masked place": ("masked_lm_positions", put(slice(0, 6), 0), "at least one masked place"),
+    "no masked place": ("masked_lm_positions", put(slice(0, 6), 0), "as many masked places as the recipe asks for"),
     "cut row": ("input_mask", put(slice(3, 40), 0), "at least [CLS] A [SEP] B [SEP]"),
 }
 
@@ -315,6 +334,32 @@ def test_the_check_finds_what_is_wrong_in_a_row(published, tmp_path, name, chang
     problems = wikipedia.invariants(tmp_path, "hdf5", counts)
     assert any(expected in problem and "train/part_00001_of_00002.hdf5" in problem for problem in problems)
     assert any("such as row 7" in problem for problem in problems)
+
+
+def test_the_check_holds_files_to_the_parts_and_labels_to_chance(published, tmp_path):
+    counts = prepare(published, tmp_path, shards=2)
+    table = tmp_path / "parts.csv"
+    table.write_text(table.read_text().replace("part-00001-of-00500,75,", "part-00001-of-00500,0,"))
+    for path in (tmp_path / "train").iterdir():
+        with h5py.File(path, "r+") as file:
+            file["next_sentence_labels"][:] = 0
+    problems = wikipedia.invariants(tmp_path, "hdf5", counts)
+    assert "parts.csv: expected 300 articles, found 225" in problems
+    assert "parts.csv: part-00001-of-00500: expected articles, found none" in problems
+    assert any("train: expected next_sentence_labels 1 from 0.4" in problem for problem in problems)
+    (tmp_path / "train" / "part_00000_of_00002.hdf5").rename(tmp_path / "other")
+    (tmp_path / "eval" / "part_eval.hdf5").rename(tmp_path / "train" / "part_00000_of_00002.hdf5")
+    assert any("as many instances a file" in problem for problem in wikipedia.invariants(tmp_path, "hdf5", counts))
+    table.unlink()
+    assert any("parts.csv: expected what each" in problem for problem in wikipedia.invariants(tmp_path, "hdf5", counts))
+
+
+def test_a_row_longer_than_the_recipe_allows_is_found(published, tmp_path):
+    counts = prepare(published, tmp_path, "hdf5-varlength")
+    counts["recipe"] |= {"max_seq_length": 30}
+    assert any(
+        "expected at most 30 tokens" in problem for problem in wikipedia.invariants(tmp_path, "hdf5-varlength", counts)
+    )
 
 
 def test_the_check_lists_every_problem_of_the_files(published, tmp_path):
@@ -448,3 +493,27 @@ def test_the_published_set_is_held_to_its_published_hashes(published, tmp_path, 
         "train/part_00001_of_00002.hdf5:",
         "eval/part_eval.hdf5:",
     ]
+
+
+def test_an_error_in_a_worker_process_arrives_whole(source, tmp_path):
+    spoiled(source, PART, b"")
+    with pytest.raises(BadInput, match=PART) as error:
+        prepare(source, tmp_path / "to", workers=2)
+    assert error.value.found == "0 bytes without any text"
+
+
+def test_a_disk_that_is_too_small_is_noticed_first(published, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(BadEnvironment, match="disk too small"):
+        prepare(published, tmp_path / "to")
+    assert not (tmp_path / "to").exists()
+
+
+def test_the_whole_text_without_its_evaluation_is_refused(source, tmp_path):
+    (source / "eval.txt").unlink()
+    assert "eval_instances" not in prepare(source, tmp_path / "piece")
+    for number in range(4, 500):
+        (source / f"part-{number:05d}-of-00500").write_text("One sentence.\n")
+    with pytest.raises(BadInput, match="not complete"):
+        prepare(source, tmp_path / "whole")

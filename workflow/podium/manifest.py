@@ -17,6 +17,7 @@ from podium import files
 from podium.errors import BadInput
 
 NAME = "manifest.json"
+SUBSET = "subset"  # the count that is true where only some items were taken: no closed submission may use them
 
 
 @dataclass(frozen=True)

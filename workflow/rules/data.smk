@@ -47,7 +47,7 @@ rule prepare_dataset:
         CONFIG.data_root / "{dataset}" / "raw" / "manifest.json",
     output:
         CONFIG.data_root / "{dataset}" / "{layout}" / "manifest.json",
-    threads: workflow.cores
+    threads: max(1, workflow.cores // 2)  # so that a second set, or an image, is made beside it
     params:
         of=lambda w: DATASETS[w.dataset].params,
     shell:

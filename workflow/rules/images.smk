@@ -17,6 +17,8 @@ rule build_image:
         CONFIG.root / "images" / "{benchmark}" / "{implementation}" / "image.json",
     params:
         system=lambda w: IMPLEMENTATIONS[w.benchmark, w.implementation].system.name,
+    resources:
+        builds=1,  # implementations with equal requirements share one environment: a second build would only wait
     shell:
         r"""
         podium build \

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,35 +41,56 @@ def prepare(
     """Prepare `source` into `to`; nothing is done where `to` already holds this layout of the same source and params.
 
     Returns the manifest, which is also written into `to`. Until all is done the files lie in `<to>.partial`, and a
-    second call goes on from there. Raises BadInput for an unknown layout or parameter, or a source that is wrong.
+    second call goes on from there; two at the same time take turns. With the parameter `take` the counts say `subset`.
+    Raises BadInput for an unknown layout or parameter, a source that is wrong, or a subset in place of a whole set.
     """
     maker = module(dataset)
     _known("layout", layout, maker.LAYOUTS)
     for name in params:
         _known("parameter", name, maker.PARAMS)
+    take = _take(params)
     if not source.is_dir():
         raise BadInput(f"no source for {dataset}", "a folder", f"nothing at {source}", f"podium fetch {dataset}")
     made_from = manifest.read(source).sha256 if (source / manifest.NAME).exists() else str(source)
-    if (to / manifest.NAME).exists():
-        present = manifest.read(to)
-        if (present.made_from, dict(present.params)) == (made_from, params) and not manifest.differences(
-            to, present, "quick"
-        ):
-            return present
-    partial = to.with_name(f"{to.name}.partial")
-    _resume(partial, {"from": made_from, "layout": layout, "params": params})
-    with files.explained(to):
-        counts = maker.prepare(Job(source=source, layout=layout, to=partial, params=params, workers=workers))
-    (partial / _PLAN).unlink()
-    made = manifest.of_folder(partial, counts=counts, params=params, made_from=made_from)
-    manifest.write(partial, made)
-    with files.replacing(to) as fresh:
-        fresh.rmdir()
-        partial.rename(fresh)
+    with files.locked(to.with_name(f".{to.name}.lock")):
+        if (to / manifest.NAME).exists():
+            present = manifest.read(to)
+            if (present.made_from, dict(present.params)) == (made_from, params) and not manifest.differences(
+                to, present, "quick"
+            ):
+                return present
+            if take and not present.counts.get(manifest.SUBSET):
+                raise BadInput(
+                    f"{to} holds a whole set", "a folder of its own for a subset", f"take {take}", "give another --to"
+                )
+        partial = to.with_name(f"{to.name}.partial")
+        _resume(partial, {"from": made_from, "layout": layout, "params": params})
+        if not (partial / _COUNTS).exists():
+            with files.explained(to):
+                counts = maker.prepare(Job(source=source, layout=layout, to=partial, params=params, workers=workers))
+            files.write_json(partial / _COUNTS, {**counts, manifest.SUBSET: bool(take)})
+        made = manifest.of_folder(
+            partial, counts=files.read_json(partial / _COUNTS), params=params, made_from=made_from
+        )
+        made = replace(made, files=tuple(entry for entry in made.files if not _hidden(Path(entry.path))))
+        manifest.write(partial, made)
+        for path in filter(_hidden, files.walk(partial)):
+            (partial / path).unlink()
+        with files.replacing(to) as fresh:
+            fresh.rmdir()
+            partial.rename(fresh)
     return made
 
 
-_PLAN = ".plan.json"
+def _take(params: dict[str, Any]) -> int:
+    """The parameter `take`, which all data sets have: 0 is all; raises BadInput for anything but a whole number."""
+    take = params.get("take", 0)
+    if not isinstance(take, int) or isinstance(take, bool) or take < 0:
+        raise BadInput("parameter take", "a whole number, or 0 for all", repr(take), "podium prepare --help")
+    return take
+
+
+_PLAN, _COUNTS = ".plan.json", ".counts.json"  # what is being made; what the data set's module counted at its end
 
 
 def _resume(partial: Path, wanted: dict[str, Any]) -> None:
@@ -80,9 +102,14 @@ def _resume(partial: Path, wanted: dict[str, Any]) -> None:
     if partial.exists() and not (marker.exists() and files.read_json(marker) == wanted):
         shutil.rmtree(partial)
     for path in files.walk(partial):
-        if path.name.startswith(".") and path.name != _PLAN:
+        if path.name.startswith(".") and path.name not in (_PLAN, _COUNTS):
             (partial / path).unlink()
     files.write_json(marker, wanted)
+
+
+def _hidden(path: Path) -> bool:
+    """Whether a file is no part of the result: notes, or what a process that was killed left half written."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _known(what: str, name: str, known: dict[str, str]) -> None:
@@ -132,13 +159,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--params", type=Path, metavar="FILE", help="YAML or JSON with parameters (default: from the config)"
     )
     parser.add_argument(
+        "--take", type=int, metavar="N", help="only the first N items, the parameter `take`: a subset for tests"
+    )
+    parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes; the bytes do not depend on it"
     )
     configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium prepare DATASET [--from DIR --layout L --to DIR [--params FILE]]`: with all three no config is read."""
+    """`podium prepare DATASET [--take N] [--from DIR --layout L --to DIR [--params FILE]]`.
+
+    With the three no config is read.
+    """
     given = (args.source, args.layout, args.to)
     if all(given):
         source, layout, to, params = args.source, args.layout, args.to, _params(args.params)
@@ -151,6 +184,8 @@ def main(args: argparse.Namespace) -> int:
         dataset = config.dataset(args.dataset)
         source, layout = plan.raw_folder(config, dataset.name), dataset.layout
         to, params = plan.layout_folder(config, dataset), dict(dataset.params)
+    if args.take is not None:
+        params["take"] = args.take
     made = prepare(args.dataset, source, layout, to, params, args.workers)
     if args.json:
         print(json.dumps(made.as_json(), indent=1))

@@ -1,25 +1,48 @@
-"""`podium verify`: a prepared data set against its manifest and against what must hold of it by its own format."""
+"""`podium verify`: a prepared data set against its manifest, its own format, what is published, and its source.
+
+Three depths: `quick` looks at names, sizes and counts; `full` also at every hash and every record; `sample` at what
+`quick` does and at 1 % of the items, which are made again from the source by slower code of their own.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
+import secrets
+import struct
+import tarfile
+import wave
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from podium import config as configuration
 from podium import files, manifest, plan
+from podium.config import Config, DataSet
 from podium.data import layout as rules
+from podium.data import published
+from podium.data.again import Again, Sample
 from podium.data.prepare import module
-from podium.errors import Findings
+from podium.errors import BadInput, Findings
 
+# What the readers of the formats raise for bytes that are none of theirs.
+_UNREADABLE = (OSError, ValueError, LookupError, EOFError, struct.error, wave.Error, tarfile.TarError)
 RAW = "raw"  # the layout of sets that are read as they are fetched; the catalog says what must lie there
+DEPTHS = ("quick", "full", "sample")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found: every problem, one sentence each; `facts` say how it was looked for."""
+
+    content: manifest.Manifest
+    problems: list[str]
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def problems(dataset: str, folder: Path, layout: str, depth: str) -> list[str]:
-    """Everything wrong with a prepared folder, one sentence each.
-
-    `depth`: "quick" compares names, sizes and counts; "full" also every hash and every record.
-    """
+    """Everything by which a prepared folder contradicts its manifest or, at depth "full", its format."""
     content = manifest.read(folder)
     found = manifest.differences(folder, content, depth)
     if layout == RAW:
@@ -29,9 +52,80 @@ def problems(dataset: str, folder: Path, layout: str, depth: str) -> list[str]:
     return found
 
 
+def verify(config: Config, dataset: DataSet, depth: str, seed: int | None = None) -> Answer:
+    """Look at a data set of the config; `seed` draws the items of depth "sample".
+
+    Raises BadInput where there is nothing to look at, or no source to make items again from.
+    """
+    folder = plan.layout_folder(config, dataset)
+    content = manifest.read(folder)
+    found = problems(dataset.name, folder, dataset.layout, "full" if depth == "full" else "quick")
+    facts: dict[str, Any] = {}
+    if depth == "sample":
+        seed = secrets.randbits(32) if seed is None else seed
+        source = _source(config, dataset, content)
+        sample = Sample(source, folder, dataset.layout, content, random.Random(seed))
+        again = _made_again(dataset, sample) if not found else Again(0, [])
+        found += again.problems
+        facts |= {"seed": seed, "made_again": again.items}
+    if _is_whole(config, dataset, content):
+        found += published.differences(dataset.name, content.counts)
+    facts["known_issues"] = published.known_issues(dataset.name, {entry.path for entry in content.files})
+    return Answer(content, found, facts)
+
+
+def refuse_subset(config: Config, dataset: DataSet, content: manifest.Manifest) -> None:
+    """Raise BadInput where a closed submission would use a subset, which `content` describes."""
+    if config.submission.division == "closed" and content.counts.get(manifest.SUBSET):
+        folder = plan.layout_folder(config, dataset)
+        raise BadInput(
+            f"{folder} is a subset",
+            "the whole set, which the closed division trains and evaluates on",
+            f"take: {content.params.get('take')}",
+            f"take out `take`; rm -r {folder} && podium prepare {dataset.name} --config {config.path}",
+        )
+
+
+def _made_again(dataset: DataSet, sample: Sample) -> Again:
+    try:
+        return module(dataset.name).rederive(sample)
+    except _UNREADABLE as error:
+        return Again(0, [f"{sample.folder}: expected items that can be compared with the source, found {error!r}"])
+
+
+def _is_whole(config: Config, dataset: DataSet, content: manifest.Manifest) -> bool:
+    """Whether the set must be what is published of it: fetched from the servers, or behind a closed submission."""
+    if content.counts.get(manifest.SUBSET):
+        return False
+    return config.submission.division == "closed" or (dataset.source == "catalog" and not dataset.params)
+
+
+def _source(config: Config, dataset: DataSet, content: manifest.Manifest) -> Path:
+    """Where the source is; raises BadInput unless it is as it was when the layout was made."""
+    raw = plan.raw_folder(config, dataset.name)
+    source = manifest.read(raw)
+    found = manifest.differences(raw, source, "quick")
+    if source.sha256 != content.made_from:
+        found.insert(0, f"sha256 {source.sha256}, where the layout was made from {content.made_from}")
+    if found:
+        raise BadInput(
+            f"{raw} is not what {dataset.layout} was made from",
+            "the files of its manifest",
+            "; ".join(found[:5]),
+            f"podium fetch {dataset.name} --config {config.path}",
+        )
+    return raw
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dataset")
-    parser.add_argument("--depth", choices=("quick", "full"), default="full", help="quick: names and sizes only")
+    parser.add_argument(
+        "--depth",
+        choices=DEPTHS,
+        default="full",
+        help="quick: names, sizes, counts; full: also every hash and record; sample: quick, and 1%% made again",
+    )
+    parser.add_argument("--seed", type=int, help="draws the items of depth sample (default: others each time)")
     configuration.argument(parser)
 
 
@@ -40,21 +134,32 @@ def main(args: argparse.Namespace) -> int:
     config = configuration.load(args.config)
     dataset = config.dataset(args.dataset)
     folder = plan.layout_folder(config, dataset)
-    found = problems(dataset.name, folder, dataset.layout, args.depth)
-    again = "fetch" if dataset.layout == RAW else "prepare"
-    if found:
+    answer = verify(config, dataset, args.depth, args.seed)
+    made_by = "fetch" if dataset.layout == RAW else "prepare"
+    how = args.depth
+    if "made_again" in answer.facts:
+        how += f", {answer.facts['made_again']} items made again, seed {answer.facts['seed']}"
+    if answer.problems:
         raise Findings(
             f"{folder} is not what it must be",
-            "what its manifest and its format say",
-            f"{len(found)} problems:\n    " + "\n    ".join(found),
-            f"rm -r {folder} && podium {again} {dataset.name} --config {config.path}",
+            "what its manifest, its format, its source and the catalog say",
+            f"{len(answer.problems)} problems ({how}):\n    " + "\n    ".join(answer.problems),
+            f"rm -r {folder} && podium {made_by} {dataset.name} --config {config.path}",
         )
-    content = manifest.read(folder)
-    answer = {"manifest": content.sha256, "depth": args.depth, "problems": found, "counts": dict(content.counts)}
-    files.write_json(verified_file(folder), answer)
-    print(
-        json.dumps(answer) if args.json else f"verify {dataset.name}: {len(content.files)} files right ({args.depth})"
-    )
+    told = {
+        "manifest": answer.content.sha256,
+        "depth": args.depth,
+        "problems": answer.problems,
+        **answer.facts,
+        "counts": dict(answer.content.counts),
+    }
+    files.write_json(verified_file(folder), told)
+    if args.json:
+        print(json.dumps(told))
+    else:
+        print(f"verify {dataset.name}: {len(answer.content.files)} files right ({how})")
+        for issue in answer.facts["known_issues"]:
+            print(f"  known: {issue}")
     return 0
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
+from podium.data.verify import refuse_subset
 from podium.errors import BadInput, Findings
 from podium.images import lock
 from podium.package import text
@@ -23,10 +24,13 @@ from podium.plan import Plan
 def pack(config: Config) -> manifest.Manifest:
     """Build `submission/<org>/` from the counted runs of every result; returns (and writes beside it) its manifest.
 
-    Raises Findings for a result that is not compliant; the last good tree stays where it is.
+    Raises Findings for a result that is not compliant, BadInput for one whose data may not be behind it; the last good
+    tree stays where it is.
     """
     plans = plan.plans(config)
     verdicts = [_verdict(config, item) for item in plans]
+    for item, verdict in zip(plans, verdicts, strict=True):
+        _check_data(config, item, verdict)
     tree = plan.tree_folder(config)
     with files.replacing(tree) as fresh:
         files.write_text(fresh / "README.md", text.tree_readme(config, plans, verdicts))
@@ -62,6 +66,23 @@ def _verdict(config: Config, item: Plan) -> dict[str, Any]:
             command,
         )
     return verdict
+
+
+def _check_data(config: Config, item: Plan, verdict: dict[str, Any]) -> None:
+    """In the closed division: the data are no subset, and every counted run was made with them."""
+    if config.submission.division != "closed":
+        return
+    content = manifest.read(plan.layout_folder(config, item.dataset))
+    refuse_subset(config, item.dataset, content)
+    for attempt in verdict["counted"]:
+        record = files.read_json(plan.result_folder(config, item) / str(attempt) / "run.json")
+        if record["data"] != content.sha256:
+            raise BadInput(
+                f"attempt {attempt} of {item.system.name}/{item.benchmark} was made with other data",
+                f"data {content.sha256}, the {item.dataset.layout} of {item.dataset.name} that the tree describes",
+                f"data {record['data']}",
+                f"snakemake --profile profiles/local --configfile {config.path}",
+            )
 
 
 def _add_results(config: Config, item: Plan, verdict: dict[str, Any], tree: Path) -> None:

@@ -37,7 +37,7 @@ def make(to: Path) -> None:
 def phantom(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One case: image int16, label uint8 of the same shape, and the size (3,) of a voxel in mm, all as z, y, x.
 
-    Resampled to 1.6 x 1.2 x 1.2 mm it has about 16 x 24 x 24 voxels.
+    Resampled to 1.6 x 1.2 x 1.2 mm it has about 17 x 25 x 25 voxels.
     """
     spacing = np.array([rng.uniform(1.45, 1.75), *[rng.uniform(1.08, 1.17)] * 2], np.float32)
     shape = np.ceil(rng.uniform([14.8, 23.5, 23.5], [18, 26.5, 26.5]) * TARGET_SPACING / spacing).astype(int)

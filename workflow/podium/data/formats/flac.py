@@ -1,4 +1,8 @@
-"""FLAC: what a file says of itself (STREAMINFO) and its samples. Format: RFC 9639."""
+"""FLAC: what a file says of itself (STREAMINFO) and its samples. Format: RFC 9639.
+
+libsndfile decodes, and where the package miniaudio is installed its dr_flac does, in 0.6 of the time. What dr_flac
+gives counts only if it has the md5 that the file states: all else, and every wrong file, is libsndfile's to judge.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import soundfile
+
+try:
+    import miniaudio
+except ImportError:  # an extra (`fast` in pyproject.toml): it has no wheel for every machine
+    miniaudio = None
 
 MAGIC = b"fLaC"
 STREAMINFO = slice(8, 42)
@@ -54,6 +63,8 @@ def decode(data: bytes) -> np.ndarray:
     Raises ValueError when the frames do not decode, or not to as many samples or to the md5 that STREAMINFO says.
     """
     info = stream_info(data)
+    if miniaudio and info.has_md5 and (proven := _by_dr_flac(data, info)) is not None:
+        return proven
     try:
         pcm, _ = soundfile.read(io.BytesIO(data), dtype="int16")
     except soundfile.LibsndfileError as error:
@@ -63,3 +74,12 @@ def decode(data: bytes) -> np.ndarray:
     if info.has_md5 and not info.proves(pcm):
         raise ValueError("the samples do not have the md5 that the file says")
     return pcm
+
+
+def _by_dr_flac(data: bytes, info: StreamInfo) -> np.ndarray | None:
+    """The samples, if they are as many as the file says and have its md5."""
+    try:
+        pcm = np.frombuffer(miniaudio.flac_read_s16(data).samples, np.int16)
+    except miniaudio.DecodeError:
+        return None
+    return pcm if info.samples == len(pcm) and info.proves(pcm) else None

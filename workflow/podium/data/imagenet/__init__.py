@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from podium.data.imagenet import folder, parts, recordio, source, tfrecord, webdataset
+from podium.data.imagenet import checks, folder, parts, recordio, source, tfrecord, webdataset
+from podium.data.imagenet.again import rederive
 from podium.data.imagenet.source import FORMS
 from podium.data.job import Job
 from podium.errors import BadInput
 
-__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare"]
+__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare", "rederive"]
 
 LAYOUTS = {
     "recordio": "MXNet: train.{lst,rec,idx} and val.{lst,rec,idx}, the files untouched, labels from 0",
@@ -39,6 +40,7 @@ def prepare(job: Job) -> dict[str, Any]:
     found = source.find(job.source)
     if params.take:
         found = source.take(found, params.take)
+    parts.begin(job.to, found, params)
     made = _MODULES[job.layout].write(found, job.to, params, job.workers)
     parts.forget(job.to)
     total = parts.Part()
@@ -52,7 +54,6 @@ def prepare(job: Job) -> dict[str, Any]:
         "val_per_class": _per_class(found.val),
         "image_bytes": total.bytes,
         "form": found.form,
-        "subset": bool(params.take),
         "png": sorted(total.png),
         "cmyk": sorted(total.cmyk),
         "undecodable": dict(sorted(total.undecodable.items())),
@@ -63,9 +64,11 @@ def prepare(job: Job) -> dict[str, Any]:
 def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str]:
     """Everything in a written layout that contradicts its format or its counts, one sentence each.
 
-    Every record is read: magic words or crc32c, labels and their base, offsets, names, JPEG headers and end markers.
+    Every record is read: magic words or crc32c, labels and their base, offsets, names, JPEG headers and end markers;
+    images in all, of each class and in each shard, and their bytes.
     """
-    return _MODULES[layout].problems(folder, counts)
+    splits = _MODULES[layout].read(folder, counts)
+    return [problem for split in splits for problem in split.finish()] + checks.together(splits, counts)
 
 
 def _per_class(images: list[source.Image]) -> list[int]:
@@ -79,7 +82,6 @@ def _params(given: Mapping[str, Any], layout: str) -> parts.Params:
     policies = ("error", "drop", "keep") if layout in ("recordio", "folder") else ("error", "drop")
     checks = {
         "shards": ("numbers of files, such as {train: 1024, validation: 128}", _are_shards(params.shards)),
-        "take": ("a number of images, or 0 for all", _is_number(params.take, 0)),
         "undecodable": (" or ".join(policies), params.undecodable in policies),
         "decode": ("true or false", isinstance(params.decode, bool)),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
@@ -29,6 +29,8 @@ class Split:
     untouched: bool
     problems: list[str] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
+    bytes: int = 0
+    shards: list[int] = field(default_factory=list)  # images of each
     names: Counter[str] = field(default_factory=Counter)
     wnids: dict[str, set[int]] = field(default_factory=dict)
 
@@ -53,10 +55,18 @@ class Split:
         except (ValueError, KeyError, IndexError, struct.error) as error:
             self.wrong(file, "content of its format", error)
 
+    @contextlib.contextmanager
+    def shard(self) -> Iterator[None]:
+        """Count the images that are shown meanwhile as those of one shard."""
+        before = len(self.labels)
+        yield
+        self.shards.append(len(self.labels) - before)
+
     def image(self, where: str, name: str, label: int, data: bytes, wnid: str | None = None) -> jpeg.Header | None:
         """Check one image; returns its header, or None when it cannot be decoded. `wnid` where the layout tells it."""
         self.names[name] += 1
         self.labels.append(label)
+        self.bytes += len(data)
         if wnid is not None:
             self.wnids.setdefault(wnid, set()).add(label)
         if not self.base <= label < self.base + self.counts["classes"]:
@@ -75,6 +85,12 @@ class Split:
         """Check the split as a whole; returns all problems."""
         self.same(self.name, f"{self.counts[self.name]} images", f"{len(self.labels)} images")
         self.same(self.name, f"{self.counts['classes']} classes", f"{len(set(self.labels))} classes")
+        if not self.counts["undecodable"]:  # else some may have been left out, of any class and shard
+            sizes = Counter(self.labels).values() or [0]
+            self.same(f"{self.name} per class", self.counts[f"{self.name}_per_class"], [min(sizes), max(sizes)])
+            full, number = max(self.shards, default=0), len(self.labels)
+            even = [max(0, min(full, number - i * full)) for i in range(len(self.shards))]
+            self.same(f"{self.name} per shard", even, self.shards)
         for name, times in self.names.items():
             self.same(self.name, f"{name} once", f"{name} once" if times == 1 else f"it {times} times")
         for label, wnid in enumerate(sorted(self.wnids), start=self.base):
@@ -97,6 +113,12 @@ class Split:
         bound = 3 + int(3 * log(len(self.labels)) / -log(share))
         if longest > bound:
             self.wrong(self.name, f"shuffled labels, at most {bound} equal ones in a row", f"{longest} in a row")
+
+
+def together(splits: Sequence[Split], counts: Mapping[str, Any]) -> list[str]:
+    """What is wrong with both splits together: the bytes of their images."""
+    found = sum(split.bytes for split in splits)
+    return [] if found == counts["image_bytes"] else [f"images: expected {counts['image_bytes']} bytes, found {found}"]
 
 
 def numbered(check: Split, folder: Path, pattern: str, form: str) -> list[Path]:

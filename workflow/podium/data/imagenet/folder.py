@@ -26,7 +26,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
             some = list(group)
             name = f"{split}/{wnid}"
             work[name] = parts.Work(
-                some, partial(_write_class, to / name, some, params), partial(_lies_there, to / name, some)
+                partial(_write_class, to / name, some, params), partial(_lies_there, to / name, some)
             )
         made[split] = parts.together(to, split, work, params, workers)
     return made
@@ -47,14 +47,14 @@ def _lies_there(folder: Path, images: list[Image]) -> bool:
     return bool(present) and all(present.get(image.name, image.size) == image.size for image in images)
 
 
-def problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
-    """All that is wrong: classes, and images that do not decode."""
-    found = []
+def read(folder: Path, counts: Mapping[str, Any]) -> list[checks.Split]:
+    """Both splits as they are: classes and images."""
+    splits = []
     for split in ("train", "val"):
         check = checks.Split(split, counts, base=0, untouched=True)
         classes = sorted(path for path in (folder / split).glob("*") if path.is_dir())
         for label, wnid in enumerate(classes):
             for path in sorted(wnid.iterdir()):
                 check.image(split, f"{wnid.name}/{path.name}", label, path.read_bytes(), wnid.name)
-        found += check.finish()
-    return found
+        splits.append(check)
+    return splits

@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from podium.data.formats import jpeg
-from podium.data.imagenet.source import Image
+from podium.data.imagenet.source import Image, Source
 from podium.errors import BadInput
 from podium.progress import bar
 
@@ -35,7 +34,10 @@ class Params:
 
 @dataclass
 class Part:
-    """What went into a part: images, their bytes, and the names of the odd ones (`undecodable` with the reason)."""
+    """What went into a part: images, their bytes as they were written, and the names of the odd ones.
+
+    `undecodable` has the reasons.
+    """
 
     images: int = 0
     bytes: int = 0
@@ -60,6 +62,12 @@ class Part:
             getattr(self, header.kind).append(image.relative)
         return header
 
+    def to_rgb(self, data: bytes, header: jpeg.Header) -> bytes:
+        """What goes into a layout that holds RGB only: the file itself, or a PNG or CMYK file as an RGB JPEG."""
+        converted = jpeg.to_rgb(data, header)
+        self.bytes += len(converted) - len(data)
+        return converted
+
     def add(self, other: Part) -> None:
         """Count what is in `other` too."""
         self.images += other.images
@@ -71,11 +79,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """A part to be made: of which images, and how. `lies_there` looks at what an earlier try has left of it."""
+    """How a part is made. `lies_there` looks at what an earlier try has left of it."""
 
-    images: Sequence[Image]
     make: Callable[[], Part]
     lies_there: Callable[[], bool]
+
+
+def begin(to: Path, source: Source, params: Params) -> None:
+    """Clear what an earlier try has left below `to` if it was made of other images or with other parameters."""
+    digest = hashlib.sha256(json.dumps(asdict(params)).encode())
+    for image in (*source.train, *source.val):
+        digest.update(f"\n{image.relative} {image.size}".encode())
+    made_of = to / _NOTES / "made_of"
+    if made_of.exists() and made_of.read_text() != digest.hexdigest():
+        shutil.rmtree(to / _NOTES)
+        for path in to.glob("[!.]*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    made_of.parent.mkdir(parents=True, exist_ok=True)
+    made_of.write_text(digest.hexdigest())
 
 
 def together(to: Path, split: str, work: Mapping[str, Work], params: Params, workers: int) -> Part:
@@ -93,37 +114,28 @@ def together(to: Path, split: str, work: Mapping[str, Work], params: Params, wor
 
 
 def once(to: Path, name: str, work: Work, params: Params) -> Part:
-    """Make the part `name` below `to`, or read the note of an earlier try that made it of the same images.
+    """Make the part `name` below `to`, or read the note of an earlier try that made it.
 
     No note is left of a part that lacks images which may not be left out.
     """
     note = to / _NOTES / f"{name}.json"
-    of = _identity(work.images, params)
-    if (known := _read_note(note)).get("of") == of and work.lies_there():
-        return Part(**known["part"])
+    if (known := _read_note(note)) is not None and work.lies_there():
+        return known
     for stray in (to / name).parent.glob(f".{Path(name).name}.*"):  # what a try that was killed has left
         shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
     part = work.make()
     if not part.undecodable or params.undecodable != "error":
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps({"of": of, "part": asdict(part)}), encoding="utf-8")
+        note.write_text(json.dumps(asdict(part)), encoding="utf-8")
     return part
 
 
-def _identity(images: Sequence[Image], params: Params) -> str:
-    """What a part is made of: parameters, and name and size of every image in order."""
-    digest = hashlib.sha256(json.dumps(asdict(params)).encode())
-    for image in images:
-        digest.update(f"\n{image.relative} {image.size}".encode())
-    return digest.hexdigest()
-
-
-def _read_note(note: Path) -> dict[str, Any]:
+def _read_note(note: Path) -> Part | None:
     """A note is not synced, for it can be done without: one that was cut is none."""
     try:
-        return json.loads(note.read_text(encoding="utf-8"))
+        return Part(**json.loads(note.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError):
-        return {}
+        return None
 
 
 def forget(to: Path) -> None:

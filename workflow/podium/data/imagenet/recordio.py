@@ -47,11 +47,8 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
     made = {}
     for split, images in (("train", source.train), ("val", source.val)):
         items = listed(images, source.classes)
-        work = parts.Work(
-            [item.image for item in items],
-            partial(_write_split, split, items, to, params, workers),
-            (to / f"{split}.lst").exists,
-        )
+        make = partial(_write_split, split, items, to, params, workers)
+        work = parts.Work(make, (to / f"{split}.lst").exists)
         made[split] = parts.once(to, split, work, params)
     return made
 
@@ -126,12 +123,12 @@ def _write_at(file: int, position: int, pieces: list[bytes]) -> None:
             position += os.pwrite(file, b"".join(some)[position - end :], position)
 
 
-def problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
-    """All that is wrong: heads, ids, labels, offsets, images, and where the three files of a split disagree."""
-    return [problem for split in ("train", "val") for problem in _check_split(folder, split, counts)]
+def read(folder: Path, counts: Mapping[str, Any]) -> list[checks.Split]:
+    """Both splits as they are: heads, ids, labels, offsets, images, and where the three files of a split disagree."""
+    return [_read_split(folder, split, counts) for split in ("train", "val")]
 
 
-def _check_split(folder: Path, split: str, counts: Mapping[str, Any]) -> list[str]:
+def _read_split(folder: Path, split: str, counts: Mapping[str, Any]) -> checks.Split:
     check = checks.Split(split, counts, base=0, untouched=True)
     lines, index, records = [], [], 0
     with check.reading(f"{split}.lst"):
@@ -145,7 +142,7 @@ def _check_split(folder: Path, split: str, counts: Mapping[str, Any]) -> list[st
             records += 1
     check.same(f"{split}.lst", f"{records} lines, one a record", f"{len(lines)} lines, one a record")
     check.same(f"{split}.idx", f"{records} lines, one a record", f"{len(index)} lines, one a record")
-    return check.finish()
+    return check
 
 
 def _check_record(check: checks.Split, record: recordio.Record, line: list[str], entry: list[str]) -> None:

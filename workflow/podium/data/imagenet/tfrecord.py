@@ -41,7 +41,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
     made = {}
     for split, images in order(source).items():
         work = {
-            name: parts.Work(some, partial(_write_shard, to / name, some, labels, params), (to / name).exists)
+            name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, split, params.shards[split]).items()
         }
         made[split] = parts.together(to, split, work, params, workers)
@@ -54,7 +54,7 @@ def _write_shard(path: Path, images: list[Image], labels: dict[str, int], params
         for image, data in contents(images):
             header = part.look(image, data, params)
             if header is not None:
-                data = jpeg.to_rgb(data, header)
+                data = part.to_rgb(data, header)
                 file.writelines(tfrecord.frame(*example.encode(features(image, data, header, labels[image.wnid]))))
     return part
 
@@ -74,13 +74,13 @@ def features(image: Image, data: bytes, header: jpeg.Header, label: int) -> dict
     }
 
 
-def problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
-    """All that is wrong: shards, crc32c of every record, features, labels, images, and labels that are not mixed."""
-    found = []
+def read(folder: Path, counts: Mapping[str, Any]) -> list[checks.Split]:
+    """Both splits as they are: shards, crc32c of every record, features, labels, images, and how labels are mixed."""
+    splits = []
     for split, prefix in (("train", "train"), ("val", "validation")):
         check = checks.Split(split, counts, base=1, untouched=False)
         for path in checks.numbered(check, folder, f"{prefix}-*-of-*", f"{prefix}-{{i:05d}}-of-{{n:05d}}"):
-            with check.reading(path.name):
+            with check.reading(path.name), check.shard():
                 for record in tfrecord.scan(path):
                     where = f"{path.name} at byte {record.offset}"
                     check.same(
@@ -90,8 +90,8 @@ def problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
                         _check_record(check, where, record.data)
         if split == "train":
             check.mixed()
-        found += check.finish()
-    return found
+        splits.append(check)
+    return splits
 
 
 def _check_record(check: checks.Split, where: str, data: bytes) -> None:

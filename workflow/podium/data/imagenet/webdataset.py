@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from podium import files
-from podium.data.formats import jpeg, tar
+from podium.data.formats import tar
 from podium.data.imagenet import checks, parts, tfrecord
 from podium.data.imagenet.source import Image, Source, contents
 from podium.errors import BadInput
@@ -27,7 +27,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
         _check_keys(images)
         short = {"train": "train", "validation": "val"}[split]
         work = {
-            name: parts.Work(some, partial(_write_shard, to / name, some, labels, params), (to / name).exists)
+            name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, short, params.shards[split]).items()
         }
         made[short] = parts.together(to, short, work, params, workers)
@@ -62,25 +62,25 @@ def _write_shard(path: Path, images: list[Image], labels: dict[str, int], params
         for image, data in contents(images):
             header = part.look(image, data, params)
             if header is not None:
-                data = jpeg.to_rgb(data, header)
+                data = part.to_rgb(data, header)
                 file.writelines(tar.frame(f"{key(image)}.cls", str(labels[image.wnid]).encode()))
                 file.writelines(tar.frame(f"{key(image)}.jpg", data))
         file.write(tar.END)
     return part
 
 
-def problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
-    """All that is wrong: shards, pairs, labels, images, and labels that are not mixed."""
-    found = []
+def read(folder: Path, counts: Mapping[str, Any]) -> list[checks.Split]:
+    """Both splits as they are: shards, pairs, labels, images, and how labels are mixed."""
+    splits = []
     for split in ("train", "val"):
         check = checks.Split(split, counts, base=0, untouched=False)
         for path in checks.numbered(check, folder, f"imagenet-{split}-*.tar", f"imagenet-{split}-{{i:06d}}.tar"):
-            with check.reading(path.name):
+            with check.reading(path.name), check.shard():
                 _check_shard(check, path)
         if split == "train":
             check.mixed()
-        found += check.finish()
-    return found
+        splits.append(check)
+    return splits
 
 
 def _check_shard(check: checks.Split, path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from podium.progress import bar
 LAYOUTS = {"npy": "case_00000_{x,y}.npy and so on in one folder, the reference's and NVIDIA's form"}
 PARAMS = {
     "evaluation_cases": "list of case numbers, default the official 42 (as far as they are in the source)",
+    "take": "only the first N cases of each split: a subset for tests (default: all)",
     "min_shape": "least (D, H, W) of an array, by padding, default [128, 128, 128]",
     "target_spacing": "voxel size in mm (D, H, W), default [1.6, 1.2, 1.2]",
     "arithmetic": "the torch kernels whose bits x has: avx2 (fused multiply-add; default) or default",
@@ -67,6 +69,8 @@ def prepare(job: Job) -> dict[str, Any]:
     settings = _settings(job.params)
     found, skipped = cases.find(job.source)
     evaluation = _evaluation(settings, found, job.source)
+    if take := job.params.get("take", 0):
+        found, evaluation = _first(found, evaluation, take)
     pairs = dict(_pairs(job, found, settings))
     _write_lists(job.to, found, pairs, evaluation)
     return {
@@ -75,6 +79,9 @@ def prepare(job: Job) -> dict[str, Any]:
         "evaluation": len(evaluation),
         "skipped": skipped,
         "official_split": settings.evaluation is None,
+        "voxels": sum(math.prod(pair.shape) for pair in pairs.values()),  # of all x, and of all y
+        "target_spacing": list(settings.spacing),
+        "min_shape": list(settings.least),
         "without_kidney": [case.name for case in found if not pairs[case.number].kidney],
         **_compared(found, pairs),
     }
@@ -215,6 +222,14 @@ def _evaluation(settings: Settings, found: Sequence[Case], source: Path) -> set[
             "correct evaluation_cases in the parameters",
         )
     return set(settings.evaluation)
+
+
+def _first(found: Sequence[Case], evaluation: set[int], take: int) -> tuple[list[Case], set[int]]:
+    """The first `take` cases of each split, and which of them are for evaluation."""
+    numbers = [case.number for case in found]
+    held = [number for number in numbers if number in evaluation][:take]
+    kept = {*held, *[number for number in numbers if number not in evaluation][:take]}
+    return [case for case in found if case.number in kept], set(held)
 
 
 def _settings(params: dict[str, Any]) -> Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from podium import files
-from podium.data.kits19 import cases, published
+from podium.data.kits19 import cases, published, resample
 from podium.data.kits19.resample import HIGHEST, LOWEST, MEAN, STD, Shape
 
 X_RANGE = ((LOWEST - MEAN) / STD, (HIGHEST - MEAN) / STD)
@@ -50,7 +51,7 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
     except (OSError, ValueError, KeyError) as error:
         return [_problem("cases.csv, checksum.json", "the tables that podium prepare writes", repr(error))]
     full = counts.get("published") == cases.LIMIT
-    problems = _names(folder, rows, sums) + _lists(folder, rows, counts)
+    problems = _names(folder, rows, sums) + _lists(folder, rows, counts) + _shapes(rows, counts)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for found in pool.map(lambda row: _pair(folder, row, sums, full), rows):
             problems += found
@@ -83,6 +84,23 @@ def _lists(folder: Path, rows: Sequence[Row], counts: Mapping[str, Any]) -> list
         wrong = [row.name for row in rows if row.evaluation != (row.number in official)]
         if wrong:
             problems.append(_problem("evaluation_cases.txt", "the official split", f"others: {', '.join(wrong)}"))
+    return problems
+
+
+def _shapes(rows: Sequence[Row], counts: Mapping[str, Any]) -> list[str]:
+    """Shapes follow from those of the source, kidney is where `prepare` found it, and the voxels are as many."""
+    problems = []
+    for row in rows:
+        wanted = resample.new_shape(row.raw_shape, row.spacing, tuple(counts["target_spacing"]))
+        expected = tuple(map(max, wanted, counts["min_shape"]))
+        if row.shape != expected:
+            problems.append(_problem(f"cases.csv, {row.name}", f"shape {expected}", row.shape))
+    without = [row.name for row in rows if not row.labels[0]]
+    if without != counts["without_kidney"]:
+        problems.append(_problem("cases.csv", f"no kidney in {counts['without_kidney']}", f"none in {without}"))
+    voxels = sum(math.prod(row.shape) for row in rows)
+    if voxels != counts["voxels"]:
+        problems.append(_problem("cases.csv", f"{counts['voxels']} voxels", voxels))
     return problems
 
 

@@ -11,6 +11,7 @@ import sentencepiece
 
 from podium.data.job import Job
 from podium.data.librispeech import convert, source, tokens
+from podium.data.librispeech.again import rederive
 from podium.data.librispeech.check import invariants
 from podium.data.librispeech.convert import Utterance
 from podium.errors import BadInput
@@ -24,11 +25,10 @@ LAYOUTS = {
 }
 PARAMS = {
     "vocab_size": f"sentencepieces to train, default {tokens.VOCAB_SIZE}: the benchmark's; less for less text",
+    "take": "only the first N utterances of each subset: a subset for tests (default: all); sentencepieces are of all",
     "pickle": "true: tokenised lists also as .pkl, for vendors' images that read nothing else; default false",
 }
-MAX_DURATION = 16.7  # seconds; longer utterances are not trained on (reference configs/baseline_v3-1023sp.yaml)
-
-__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare"]
+__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare", "rederive"]
 
 
 def prepare(job: Job) -> dict[str, Any]:
@@ -46,12 +46,14 @@ def prepare(job: Job) -> dict[str, Any]:
             source.NEXT,
         )
     utterances: dict[str, list[Utterance]] = {}
+    training: list[str] = []
     for subset in subsets:
-        utterances[subset.name] = convert.convert(subset, job.to, job.workers)
+        found, transcripts = convert.convert(subset, job.to, job.workers, job.params.get("take", 0))
+        utterances[subset.name] = found
+        training += transcripts if subset.is_train else []
         os.sync()  # once for all its files: one sync for each of 292,367 would take longer than to decode them
         convert.write_list(utterances[subset.name], job.to / f"librispeech-{subset.name}-wav.json")
 
-    training = [utterance.transcript for s in subsets if s.is_train for utterance in utterances[s.name]]
     text = "".join(f"{transcript}\n" for transcript in training)
     tokens.train(text, vocab_size, job.to)
     counts = {}
@@ -63,7 +65,8 @@ def prepare(job: Job) -> dict[str, Any]:
     return {
         "subsets": counts,
         "utterances": sum(count["utterances"] for count in counts.values()),
-        "hours": _hours(sum(count["samples"] for count in counts.values())),
+        "hours": convert.hours(sum(count["samples"] for count in counts.values())),
+        f"train_{convert.UP_TO_MAX}": sum(counts[s.name][convert.UP_TO_MAX] for s in subsets if s.is_train),
         "sentencepiece": {
             "version": sentencepiece.__version__,
             "vocab_size": vocab_size,
@@ -90,11 +93,7 @@ def _counts(utterances: Sequence[Utterance], entries: Sequence[Mapping[str, Any]
     return {
         "utterances": len(utterances),
         "samples": samples,
-        "hours": _hours(samples),
-        f"up_to_{MAX_DURATION}_s": sum(utterance.duration <= MAX_DURATION for utterance in utterances),
+        "hours": convert.hours(samples),
+        convert.UP_TO_MAX: sum(utterance.duration <= convert.MAX_DURATION for utterance in utterances),
         "tokens": sum(len(entry["tokenized_transcript"]) for entry in entries),
     }
-
-
-def _hours(samples: int) -> float:
-    return round(samples / convert.RATE / 3600, 4)

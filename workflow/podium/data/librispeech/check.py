@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,8 @@ import sentencepiece
 from podium import files
 from podium.data.formats import wav
 from podium.data.librispeech import tokens
-from podium.data.librispeech.convert import RATE
+from podium.data.librispeech.convert import MAX_DURATION, RATE, UP_TO_MAX, Utterance, hours
+from podium.data.librispeech.source import TRAIN
 
 WORDS = re.compile("[a-z' ]+")
 
@@ -32,8 +35,8 @@ class Listed:
 def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str]:
     """Every way in which the layout below `folder` is not what `prepare` counted, one sentence each.
 
-    Looks at the lists, at the size of every WAV and at the tokens; whether a byte changed is told by the hashes in the
-    manifest.
+    Looks at the lists, at the header and size of every WAV and at the tokens; whether a byte changed is told by the
+    hashes in the manifest.
     """
     problems: list[str] = []
     subsets: dict[str, list[Listed]] = {}
@@ -47,7 +50,9 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
             continue
         problems += _count_problems(list_path.name, subsets[name], expected)
         problems += _audio_problems(folder, name, subsets[name])
+        problems += _pickle_problems(folder / f"{tokens_path.stem}.pkl", tokens_path)
     problems += _shared_ids(subsets)
+    problems += _training_text(counts["sentencepiece"], subsets)
     problems += _token_problems(folder, counts["sentencepiece"]["vocab_size"], subsets)
     return problems
 
@@ -56,9 +61,13 @@ def _listed(entries: list[Any], tokenised: list[Any]) -> list[Listed]:
     """Raises ValueError, KeyError, TypeError or IndexError when a list is not one, or not of the same utterances."""
     listed = []
     for entry, ids in zip(entries, tokenised, strict=True):
-        fname = entry["files"][-1]["fname"]
+        (file,) = entry["files"]
+        fname = file["fname"]
         if (fname, entry["original_duration"]) != (ids["fname"], ids["original_duration"]):
             raise ValueError(f"{fname} in one list, {ids['fname']} in the other")
+        utterance = Utterance(fname, entry["transcript"], entry["original_num_samples"], file["silent"])
+        if entry != json.loads(utterance.entry()):
+            raise ValueError(f"{fname} with other facts than those of {utterance.samples} samples")
         listed.append(
             Listed(
                 fname=fname,
@@ -75,6 +84,8 @@ def _count_problems(name: str, listed: Sequence[Listed], expected: Mapping[str, 
     found = {
         "utterances": len(listed),
         "samples": sum(utterance.samples for utterance in listed),
+        "hours": hours(sum(utterance.samples for utterance in listed)),
+        UP_TO_MAX: sum(utterance.duration <= MAX_DURATION for utterance in listed),
         "tokens": sum(len(utterance.tokens) for utterance in listed),
     }
     problems = [
@@ -98,11 +109,34 @@ def _audio_problems(folder: Path, subset: str, listed: Sequence[Listed]) -> list
         if size != wav.file_bytes(utterance.samples):
             found = "no file" if size is None else f"{size}"
             problems.append(f"{utterance.fname}: expected {wav.file_bytes(utterance.samples)} bytes, found {found}")
+        elif _header(folder / utterance.fname) != wav.header(utterance.samples, RATE):
+            problems.append(f"{utterance.fname}: expected the header of 16-bit mono at {RATE} Hz, found another")
         if round(utterance.duration * RATE) != utterance.samples:
             problems.append(f"{utterance.fname}: expected {utterance.samples} samples, found {utterance.duration} s")
         if not WORDS.fullmatch(utterance.transcript):
             problems.append(f"{utterance.fname}: expected words of a to z and ', found {utterance.transcript!r}")
     return problems + [f"{name}: expected in the list of {subset}, found only on disk" for name in sorted(present)]
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb", buffering=0) as file:
+        return file.read(wav.HEADER_BYTES)
+
+
+def _pickle_problems(pickled: Path, tokens_path: Path) -> list[str]:
+    """A pickle can run code when it is read: what it must be is made again and compared instead."""
+    if not pickled.exists() or pickled.read_bytes() == tokens.pickled(files.read_json(tokens_path)):
+        return []
+    return [f"{pickled.name}: expected what is in {tokens_path.name}, found something else"]
+
+
+def _training_text(expected: Mapping[str, Any], subsets: Mapping[str, Sequence[Listed]]) -> list[str]:
+    """The transcripts are those that the sentencepieces were trained on, where none of these were left out."""
+    lines = [f"{utterance.transcript}\n" for name in subsets if name.startswith(TRAIN) for utterance in subsets[name]]
+    found = hashlib.sha256("".join(lines).encode()).hexdigest()
+    if found == expected["transcripts_sha256"] or len(lines) < expected["transcripts"]:
+        return []
+    return [f"{TRAIN}*: expected transcripts with sha256 {expected['transcripts_sha256']}, found {found}"]
 
 
 def _shared_ids(subsets: Mapping[str, Sequence[Listed]]) -> list[str]:

@@ -22,6 +22,8 @@ from podium.progress import bar
 RATE = 16_000
 LISTED = 20  # offenders that one error names
 SOX_FULL_SCALE = 2**31 - 1  # SoX computes on 32-bit samples and divides by the largest
+MAX_DURATION = 16.7  # seconds; longer utterances are not trained on (reference configs/baseline_v3-1023sp.yaml)
+UP_TO_MAX = f"up_to_{MAX_DURATION}_s"  # the count of those that are
 SILENCE = 0.001  # pysox 1.4.1, file_info.silent: "Mean norm" below this
 
 Item = TypeVar("Item")
@@ -68,6 +70,17 @@ class Utterance:
         """Bits of the whole file per second as `soxi -B` prints them: three digits."""
         return float(f"{8 * wav.file_bytes(self.samples) / (self.samples / RATE):.3g}")
 
+    def entry(self) -> str:
+        """The lines of json.dumps(…, indent=2) of a list with what pysox finds in the WAV."""
+        return ENTRY.format(
+            transcript=json.dumps(self.transcript),
+            fname=json.dumps(self.fname),
+            silent=json.dumps(self.silent),
+            samples=self.samples,
+            duration=self.duration,
+            bitrate=self.bitrate,
+        )
+
 
 @dataclass(frozen=True)
 class Audio:
@@ -79,8 +92,11 @@ class Audio:
     problem: str = ""
 
 
-def convert(subset: Subset, to: Path, workers: int) -> list[Utterance]:
-    """Write `<subset>-wav/<speaker>/<chapter>/<id>.wav` below `to`; its utterances, sorted by file name.
+def convert(subset: Subset, to: Path, workers: int, take: int = 0) -> tuple[list[Utterance], list[str]]:
+    """Write `<subset>-wav/<speaker>/<chapter>/<id>.wav` below `to`; its utterances, and the transcripts of the source.
+
+    Both are sorted by file name. With `take` only the first utterances in that order are written; whatever other audio
+    is in the source is neither decoded nor missed.
 
     A WAV that is there already is kept when it is whole, which the md5 in its FLAC proves. At most four utterances per
     worker are in memory. Raises BadInput that names the offenders when audio or transcripts are not what they must be.
@@ -89,12 +105,13 @@ def convert(subset: Subset, to: Path, workers: int) -> list[Utterance]:
     transcripts: dict[str, str] = {}
     audio: dict[str, Audio] = {}
     problems: list[str] = []
+    chosen = _first(subset, take)
 
     def audio_members() -> Iterator[Member]:
         for member in subset.members():
             if member.name.endswith(TEXT):
                 problems.extend(_read_transcripts(member, transcripts))
-            else:
+            elif chosen is None or _key(member) in chosen:
                 yield member
 
     for found in bar(_spread(partial(_to_wav, folder), audio_members(), workers), subset.name, unit="utterance"):
@@ -103,6 +120,9 @@ def convert(subset: Subset, to: Path, workers: int) -> list[Utterance]:
         if found.problem:
             problems.append(f"{found.key}: {found.problem}")
         audio[found.key] = found
+    every_transcript = [transcripts[key] for key in sorted(transcripts)]
+    if chosen is not None:
+        transcripts = {key: words for key, words in transcripts.items() if key in chosen}
     chapters = Counter(key.rpartition("/")[2] for key in audio)
     problems += [f"{name}: in {count} chapters" for name, count in chapters.items() if count > 1]
     problems += [f"{key}: audio without transcript" for key in sorted(audio.keys() - transcripts.keys())]
@@ -121,22 +141,19 @@ def convert(subset: Subset, to: Path, workers: int) -> list[Utterance]:
         Utterance(f"{folder.name}/{key}.wav", transcripts[key], found.samples, found.silent)
         for key, found in audio.items()
     ]
-    return sorted(utterances, key=lambda utterance: utterance.fname)
+    return sorted(utterances, key=lambda utterance: utterance.fname), every_transcript
+
+
+def hours(samples: int) -> float:
+    """Of so many samples, to four decimals."""
+    return round(samples / RATE / 3600, 4)
 
 
 def write_list(utterances: Sequence[Utterance], path: Path) -> None:
     """Write `librispeech-<subset>-wav.json`: the text of json.dump(…, indent=2) over what pysox finds in each WAV."""
     with files.writing(path, "w") as file:
         for separator, utterance in zip(["[\n", *[",\n"] * (len(utterances) - 1)], utterances, strict=True):
-            entry = ENTRY.format(
-                transcript=json.dumps(utterance.transcript),
-                fname=json.dumps(utterance.fname),
-                silent=json.dumps(utterance.silent),
-                samples=utterance.samples,
-                duration=utterance.duration,
-                bitrate=utterance.bitrate,
-            )
-            file.write(separator + entry)
+            file.write(separator + utterance.entry())
         file.write("\n]")
 
 
@@ -148,6 +165,17 @@ def is_silent(pcm: np.ndarray) -> bool:
         if float(f"{mean:.6f}") >= SILENCE:
             return False
     return True
+
+
+def _first(subset: Subset, take: int) -> set[str] | None:
+    """The keys of the first utterances by file name, or None for all. An archive is read an extra time for them."""
+    if not take:
+        return None
+    return set(sorted(_key(member) for member in subset.members() if member.name.endswith(AUDIO))[:take])
+
+
+def _key(member: Member) -> str:
+    return f"{member.folder}/{member.name.removesuffix(AUDIO)}"
 
 
 def _spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
@@ -184,7 +212,7 @@ def _read_transcripts(member: Member, transcripts: dict[str, str]) -> list[str]:
 
 
 def _to_wav(folder: Path, member: Member) -> Audio:
-    key = f"{member.folder}/{member.name.removesuffix(AUDIO)}"
+    key = _key(member)
     path = folder / f"{key}.wav"
     data = member.read()
     try:

@@ -17,7 +17,8 @@ ARCHIVE = ".tar.gz"
 AUDIO = ".flac"
 TEXT = ".trans.txt"
 TOP = "LibriSpeech"
-SUBSETS = ("dev-", "test-", "train-")
+TRAIN = "train-"
+SUBSETS = ("dev-", "test-", TRAIN)
 NEXT = "podium fetch librispeech"
 
 
@@ -44,7 +45,7 @@ class Subset:
     @property
     def is_train(self) -> bool:
         """Whether its transcripts train the sentencepieces."""
-        return self.name.startswith("train-")
+        return self.name.startswith(TRAIN)
 
     def members(self) -> Iterator[Member]:
         """Every audio and transcript file in the order of the source; raises BadInput where an archive is broken."""

@@ -68,10 +68,15 @@ def tokenize(utterances: Sequence[Utterance], model: Path) -> list[dict[str, Any
     ]
 
 
+def pickled(entries: Sequence[dict[str, Any]]) -> bytes:
+    """The list as NVIDIA's script pickles it."""
+    return pickle.dumps(entries, protocol=4)
+
+
 def write_list(entries: Sequence[dict[str, Any]], path: Path) -> None:
     """Write what `tokenize` returned as JSON without spaces or, for vendors' images, as a pickle (protocol 4)."""
     if path.suffix == ".pkl":
         with files.writing(path) as file:
-            pickle.dump(entries, file, protocol=4)
+            file.write(pickled(entries))
     else:
         files.write_text(path, json.dumps(entries, separators=(",", ":")))

@@ -1,6 +1,7 @@
 """Wikipedia for BERT: from the published text, or WikiExtractor's output, to the instances that the reference makes."""
 
 from podium.data.wikipedia import layouts
+from podium.data.wikipedia.again import rederive
 from podium.data.wikipedia.check import invariants
 from podium.data.wikipedia.options import PARAMS
 from podium.data.wikipedia.prepare import prepare
@@ -10,4 +11,4 @@ LAYOUTS = {name: layout.line for name, layout in layouts.LAYOUTS.items()} | {
     layouts.TEXT: "the published form of the text, made of WikiExtractor's files (not official)",
 }
 
-__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare"]
+__all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare", "rederive"]

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from podium.data.wikipedia import published, text
+from podium.data.wikipedia import published, shards, store, text
+from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.layouts import LAYOUTS, TEXT
 from podium.data.wikipedia.ragged import Instances, Ragged
+from podium.data.wikipedia.tasks import runner
 from podium.data.wikipedia.wordpiece import Vocabulary, read_vocabulary
 from podium.errors import BadInput
+
+WORTH_A_POOL = 1 << 29  # bytes to read, from which on several processes are quicker
 
 
 def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str]:
@@ -31,20 +38,58 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
     present = [f"train/{path.name}" for path in sorted((folder / "train").glob("*"))]
     problems = [f"{name}: expected no such file, found one" for name in present if name not in wanted]
     problems += _counted("train", counts["train_instances"], full and full.train_instances)
-    found = 0
-    for name, content in zip_longest(wanted, full.shards if full else ()):
-        more, instances = _file_problems(folder, name, form.read, vocabulary, content)
-        problems += more
-        found += instances
-    problems += _counted("train", found, counts["train_instances"])
+    try:
+        parts = store.read_parts(folder)
+    except (OSError, KeyError, ValueError) as error:
+        return [*problems, f"{store.PARTS}: expected what each text part gave, found {error!r}"]
+    problems += _parts_problems(parts, counts)
+    hashes: dict[str, str] = dict(zip(wanted, full.shards, strict=False)) if full else {}
     if "eval_instances" in counts:
-        more, found = _file_problems(folder, form.eval_name, form.read, vocabulary, full and full.evaluation)
-        problems += more + _counted(form.eval_name, found, full.eval_instances if full else counts["eval_instances"])
-    return problems
+        wanted.append(form.eval_name)
+        hashes |= {form.eval_name: full.evaluation} if full else {}
+    recipe = Recipe(**{field.name: counts["recipe"][field.name] for field in fields(Recipe)})
+    tasks = [partial(_look, folder / name, name, form.read, vocabulary, recipe, hashes.get(name)) for name in wanted]
+    large = sum((folder / name).stat().st_size for name in wanted if (folder / name).exists()) > WORTH_A_POOL
+    with runner(len(os.sched_getaffinity(0)) if large else 1) as run:
+        found = dict(zip(wanted, run(tasks, "check"), strict=True))
+    problems += [problem for file in found.values() for problem in file.problems]
+    if "eval_instances" in counts:
+        instances = found.pop(form.eval_name).instances
+        problems += _counted(form.eval_name, instances, full.eval_instances if full else counts["eval_instances"])
+    return problems + _train_problems(list(found.values()), parts, counts)
 
 
 def _counted(name: str, found: int, expected: int | None) -> list[str]:
     return [f"{name}: expected {expected} instances, found {found}"] if expected not in (None, found) else []
+
+
+def _parts_problems(parts: Sequence[store.Part], counts: Mapping[str, Any]) -> list[str]:
+    """The table of the parts against the counts; every part has an article."""
+    names = ("parts", "articles", "train_instances")
+    found = (len(parts), sum(part.articles for part in parts), sum(part.instances for part in parts))
+    problems = [
+        f"{store.PARTS}: expected {counts[name]} {name}, found {number}"
+        for name, number in zip(names, found, strict=True)
+        if number != counts[name]
+    ]
+    return problems + [
+        f"{store.PARTS}: {part.name}: expected articles, found none" for part in parts if not part.articles
+    ]
+
+
+def _train_problems(found: Sequence[Looked], parts: Sequence[store.Part], counts: Mapping[str, Any]) -> list[str]:
+    """The training files together: how many instances each holds, and how often the next sentence is a random one."""
+    total, per_file = counts["train_instances"], [file.instances for file in found]
+    problems = _counted("train", sum(per_file), total)
+    if per_file not in (shards.sizes(total, len(found)), [part.instances for part in parts]):
+        problems.append("train: expected as many instances a file as can be, or those of each part, found otherwise")
+    share = sum(file.random_next for file in found) / max(1, sum(per_file))
+    least = 0.5 - 2.5 / math.sqrt(
+        max(1, sum(per_file))
+    )  # five deviations; where an article has one sentence it is more
+    if not least <= share < 1:
+        problems.append(f"train: expected next_sentence_labels 1 from {least:.3f} of the rows on, found {share:.3f}")
+    return problems
 
 
 def _text_problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
@@ -73,11 +118,9 @@ def _text_problems(folder: Path, counts: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(error: OSError | BadInput) -> str:
-    return (
-        f"expected {error.expected}, found {error.found}"
-        if isinstance(error, BadInput)
-        else f"expected it, found {error}"
-    )
+    if isinstance(error, BadInput):
+        return f"expected {error.expected}, found {error.found}"
+    return f"expected a file, found {error}"
 
 
 def row_hashes(block: Instances) -> list[str]:
@@ -87,28 +130,39 @@ def row_hashes(block: Instances) -> list[str]:
     return [_md5(str(row.tolist())) for row in block.input_ids.rows()]
 
 
-def _file_problems(
-    folder: Path, name: str, read: Callable[[Path], Iterator[Instances]], vocabulary: Vocabulary, content: str | None
-) -> tuple[list[str], int]:
-    """The problems of one file (of each kind the first row is named), and how many instances it holds.
+class Looked(NamedTuple):
+    """One file: its problems (of each kind the first row is named), its instances, and those with label 1."""
 
-    `content` is the published hash of its content.
-    """
-    count, problems, hashes = 0, [], []
+    problems: list[str]
+    instances: int
+    random_next: int
+
+
+def _look(
+    path: Path,
+    name: str,
+    read: Callable[[Path], Iterator[Instances]],
+    vocabulary: Vocabulary,
+    recipe: Recipe,
+    content: str | None,
+) -> Looked:
+    """Read one file; `content` is the published hash of its content."""
+    count, random_next, problems, hashes = 0, 0, [], []
     try:
-        for block in read(folder / name):
-            problems += [f"{name}: {problem}" for problem in block_problems(block, vocabulary, count)]
+        for block in read(path):
+            problems += [f"{name}: {problem}" for problem in block_problems(block, vocabulary, recipe, count)]
             count += len(block)
+            random_next += int(block.next_sentence_labels.sum())
             if content:
                 hashes += row_hashes(block)
     except (OSError, KeyError, ValueError, IndexError, BadInput) as error:
-        return [*problems, f"{name}: expected a file of instances, found {error}"], count
+        return Looked([*problems, f"{name}: expected a file of instances, found {error}"], count, random_next)
     if content and content != (found := _md5(str(hashes))):
         problems.append(f"{name}: expected the published content {content}, found {found}")
-    return problems, count
+    return Looked(problems, count, random_next)
 
 
-def block_problems(block: Instances, vocabulary: Vocabulary, first: int = 0) -> list[str]:
+def block_problems(block: Instances, vocabulary: Vocabulary, recipe: Recipe, first: int) -> list[str]:
     """What is wrong with instances, the first of which is number `first` of its file."""
     ids, positions, labels = block.input_ids, block.masked_lm_positions, block.masked_lm_ids
     lengths, masked = ids.lengths, positions.lengths
@@ -122,6 +176,7 @@ def block_problems(block: Instances, vocabulary: Vocabulary, first: int = 0) -> 
     rises = np.diff(positions.values, prepend=-1) > 0
     rises[positions.starts[:-1][masked > 0]] = True
     special = (positions.values == 0) | (positions.values == middle[owner]) | (positions.values >= lengths[owner] - 1)
+    wanted = np.clip(np.rint(lengths * recipe.masked_lm_prob), 1, recipe.max_predictions_per_seq)
     checks = {
         ("ids of the vocabulary", "others"): _rows(ids, (ids.values < 0) | (ids.values >= len(vocabulary))),
         ("[CLS] first", "another token"): ids.values[starts] != cls,
@@ -129,7 +184,8 @@ def block_problems(block: Instances, vocabulary: Vocabulary, first: int = 0) -> 
         ("two segments with text", "segment_ids that are not 0 and then 1"): ~segments_fit,
         ("[SEP] after the first segment", "another token"): segments_fit
         & (ids.values[starts + np.where(segments_fit, middle, 0)] != sep),
-        ("at least one masked place", "none"): masked == 0,
+        (f"at most {recipe.max_seq_length} tokens", "more"): lengths > recipe.max_seq_length,
+        ("as many masked places as the recipe asks for", "another number"): masked != wanted,
         ("as many masked ids as places", "another number"): labels.lengths != masked,
         ("masked places that rise", "some that do not"): _rows(positions, ~rises),
         ("masked places on words", "some on [CLS], [SEP] or padding"): _rows(positions, special),

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from podium.data.wikipedia.instances import Recipe
-from podium.data.wikipedia.ragged import Instances, Ragged, ranges
+from podium.data.wikipedia.ragged import Instances
 
 _LENGTH_DELIMITED = 2
 _INT64_LIST, _FLOAT_LIST = 3, 2  # field numbers in Feature
@@ -94,11 +94,16 @@ def _varints(values: np.ndarray) -> list[bytes]:
 
 
 def _from_varints(content: bytes) -> np.ndarray:
-    data = np.frombuffer(content, np.uint8).astype(np.int64)
-    last = data < 0x80
-    row = Ragged.of(data & 0x7F, np.diff(np.flatnonzero(last), prepend=-1))
-    place = ranges(np.zeros(len(row), np.int64), row.lengths)
-    return np.add.reduceat(row.values << 7 * place, row.starts[:-1]) if len(row) else row.values
+    data = np.frombuffer(content, np.uint8)
+    more = data >= 0x80
+    starts = np.flatnonzero(~np.concatenate([[False], more[:-1]]))
+    values = (data[starts] & 0x7F).astype(np.int64)
+    longer, step = np.flatnonzero(more[starts]), 1
+    while len(longer):
+        bytes_there = data[starts[longer] + step]
+        values[longer] |= (bytes_there & 0x7F).astype(np.int64) << 7 * step
+        longer, step = longer[bytes_there >= 0x80], step + 1
+    return values
 
 
 def _fields(message: bytes) -> list[tuple[int, bytes]]:

@@ -29,6 +29,7 @@ class Layout:
     suffix: str
     write: Callable[[Path, int, Blocks, Recipe], None]
     read: Callable[[Path], Iterator[Instances]]
+    growth: float  # bytes for each byte of the published text that is used once, at the benchmark's lengths
     shuffled: bool = False
 
     def train_name(self, number: int, of: int) -> str:
@@ -130,16 +131,19 @@ def read_tfrecord(path: Path) -> Iterator[Instances]:
 
 
 LAYOUTS = {
-    "hdf5": Layout("HDF5, rows padded to max_seq_length", "hdf5", write_fixed, read_fixed),
-    "hdf5-varlength": Layout("HDF5, rows of variable length (NVIDIA's)", "hdf5", write_varlength, read_varlength),
+    "hdf5": Layout("HDF5, rows padded to max_seq_length", "hdf5", write_fixed, read_fixed, 2.8),
+    "hdf5-varlength": Layout("HDF5, rows of variable length (NVIDIA's)", "hdf5", write_varlength, read_varlength, 1.3),
     "hdf5-shuffled": Layout(
         "hdf5-varlength, shuffled over all shards (Random(24)), with the lists of what went where",
         "hdf5",
         write_varlength,
         read_varlength,
+        1.3,
         shuffled=True,
     ),
-    "tfrecord": Layout("TFRecord of tf.train.Example, as the reference", "tfrecord", write_tfrecord, read_tfrecord),
+    "tfrecord": Layout(
+        "TFRecord of tf.train.Example, as the reference", "tfrecord", write_tfrecord, read_tfrecord, 3.0
+    ),
 }
 
 

@@ -23,18 +23,15 @@ PARAMS = {
     "do_lower_case": "lower case, no accents (default true)",
     "unicode": "Unicode version of the tokens: 11.0.0, 12.1.0 or this Python's (default this Python's)",
     "shards": "training files; 0 is one for each text part (default 0; the published sets have 2048 and 4320)",
+    "take": "only the first N articles of each text part and of eval.txt: a subset for tests (default: all)",
     "eval_samples": "evaluation sequences (default 10000)",
     "form": "which form to take where a folder has several (default: the published text if there is any)",
     "eval_articles": "form wikiextractor: articles held out for evaluation (default 10000)",
     "block_mib": f"form wikiextractor: raw MiB of a text part (default {BLOCK_MIB})",
 }
 
-LEAST = {
-    "max_seq_length": 5,
-    "random_seed": 0,
-    "shards": 0,
-    "eval_articles": 0,
-}  # of other whole numbers 1, of shares 0
+# The least value of a whole number where it is not 1; all others may be as small as 0.
+LEAST = {"max_seq_length": 5, "random_seed": 0, "shards": 0, "eval_articles": 0}
 
 
 @dataclass(frozen=True)

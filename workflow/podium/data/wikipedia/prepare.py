@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,12 +14,13 @@ from podium import files
 from podium.data.job import Job
 from podium.data.wikipedia import evaluation, options, publish, shards, shuffle, source, store, text
 from podium.data.wikipedia.instances import Recipe, build
-from podium.data.wikipedia.layouts import LAYOUTS, TEXT
+from podium.data.wikipedia.layouts import LAYOUTS, TEXT, Layout
 from podium.data.wikipedia.tasks import Run, runner
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadInput
 
 WORK = "work"  # folder of what is needed until all is done
+STORED = 0.9  # bytes of stored instances for each byte of text that is used once
 
 
 def prepare(job: Job) -> dict[str, Any]:
@@ -29,6 +30,8 @@ def prepare(job: Job) -> dict[str, Any]:
     if form not in source.FORMS:
         raise BadInput(f"unknown form {form!r}", " or ".join(source.FORMS), form, "podium prepare --help")
     counts: dict[str, Any] = {"form": form}
+    if job.layout == TEXT and job.params.get("take"):
+        raise BadInput("parameter take", "a layout of sequences", f"layout {TEXT}", "podium prepare --help")
     with runner(job.workers) as run:
         if form == "text":
             found = source.text(job.source)
@@ -58,41 +61,59 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     layout, vocabulary = LAYOUTS[job.layout], read_vocabulary(found.vocabulary)
     held_out = _held_out(found.evaluation) if found.evaluation else frozenset()
     tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case, chosen.unicode)
+    if not (take := job.params.get("take", 0)):
+        _need_space(job.to, found.texts, layout, recipe)
     stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
+    check = {path: held_out for path in found.parts}
     run(
-        [
-            partial(_store_part, path, to, tokens, recipe, held_out if path in found.parts else ())
-            for path, to in stored.items()
-        ],
+        [partial(_store_part, path, to, tokens, recipe, check.get(path, ()), take) for path, to in stored.items()],
         "instances",
     )
-    parts = [stored[path] for path in found.parts]
-    sizes = [store.count(path) for path in parts]
-    cut = shards.sizes(sum(sizes), chosen.shards) if chosen.shards else sizes
-    train = [job.to / layout.train_name(number, len(cut)) for number in range(len(cut))]
+    writer = partial(layout.write, recipe=recipe)
+    train = _shards([stored[path] for path in found.parts], job.to, layout, chosen.shards)
+    _write_parts(job.to / store.PARTS, train)
     if layout.shuffled:
-        shuffle.write(run, parts, sizes, cut, train, job.to / WORK, partial(layout.write, recipe=recipe))
+        shuffle.write(run, train, job.to / WORK, writer)
     else:
-        shards.write(run, parts, sizes, cut, train, partial(layout.write, recipe=recipe))
+        shards.write(run, train, writer)
     counts = {
         "recipe": asdict(recipe) | {"do_lower_case": chosen.do_lower_case},
-        "parts": len(parts),
-        "vocabulary": len(vocabulary),
         "unicode": chosen.unicode or unicodedata.unidata_version,
-        "articles": sum(store.articles(path) for path in parts),
-        "train_instances": sum(sizes),
-        "shards": len(cut),
+        "vocabulary": len(vocabulary),
+        "parts": len(train.parts),
+        "articles": sum(map(store.articles, train.parts)),
+        "train_instances": sum(train.part_sizes),
+        "shards": len(train.files),
     }
     if found.evaluation:
         candidates = store.read(stored[found.evaluation])
         rows = evaluation.picked(len(candidates), chosen.eval_samples)
-        layout.write(job.to / layout.eval_name, len(rows), [candidates.take(rows)], recipe)
-        counts |= {
-            "eval_articles": store.articles(stored[found.evaluation]),
-            "eval_candidates": len(candidates),
-            "eval_instances": len(rows),
-        }
+        writer(job.to / layout.eval_name, len(rows), [candidates.take(rows)])
+        counts["eval_articles"] = store.articles(stored[found.evaluation])
+        counts |= {"eval_candidates": len(candidates), "eval_instances": len(rows)}
     return counts
+
+
+def _shards(parts: Sequence[Path], to: Path, layout: Layout, wanted: int) -> shards.Shards:
+    """The training files: as many as are wanted, or one for each part."""
+    part_sizes = [store.count(part) for part in parts]
+    file_sizes = shards.sizes(sum(part_sizes), wanted) if wanted else part_sizes
+    names = [to / layout.train_name(number, len(file_sizes)) for number in range(len(file_sizes))]
+    return shards.Shards(parts, part_sizes, names, file_sizes)
+
+
+def _write_parts(path: Path, train: shards.Shards) -> None:
+    sizes = zip(train.parts, train.part_sizes, strict=True)
+    lines = (f"{part.stem},{store.articles(part)},{size}\n" for part, size in sizes)
+    files.write_text(path, "part,articles,instances\n" + "".join(lines))
+
+
+def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe) -> None:
+    """Raise BadEnvironment when the disk is too small for what is yet to be written."""
+    stored = STORED * (2 if layout.shuffled else 1)
+    text_bytes = sum(path.stat().st_size for path in texts) * recipe.dupe_factor
+    present = sum((to / path).stat().st_size for path in files.walk(to))
+    files.need_space(to, int(text_bytes * (stored + layout.growth)) - present, f"the sequences in {to}")
 
 
 def _held_out(evaluation_text: Path) -> frozenset[str]:
@@ -104,14 +125,14 @@ def _held_out(evaluation_text: Path) -> frozenset[str]:
 
 
 def _store_part(
-    path: Path, to: Path, tokens: tuple[Path, str, bool, str], recipe: Recipe, held_out: Collection[str]
+    path: Path, to: Path, tokens: tuple[Path, str, bool, str], recipe: Recipe, held_out: Collection[str], take: int
 ) -> None:
     """Read, check and tokenise a text part and store its instances."""
     if not to.exists():
         content = text.read(path)
         text.check_held_out(path, content, held_out)
         tokeniser = _tokeniser(*tokens)
-        corpus = text.tokenise(path, content, tokeniser)
+        corpus = text.tokenise(path, text.first(content, take), tokeniser)
         store.write(to, build(corpus, tokeniser.vocabulary, recipe), articles=len(corpus.documents))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from podium import config as configuration
 from podium.data.wikipedia.instances import Recipe
+from podium.manifest import SUBSET
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,11 @@ def of(layout: str, counts: Mapping[str, Any]) -> Published | None:
     """What must come out, or None for another text, vocabulary or recipe. `counts` are those of `prepare`."""
     facts = configuration.catalog("datasets/wikipedia")["published"]
     here = {name: counts.get(name) for name in ("parts", "vocabulary")}
-    if counts.get("recipe") != asdict(Recipe()) | {"do_lower_case": True} or here != {
-        name: facts[name] for name in here
-    }:
+    if (
+        counts.get(SUBSET)
+        or counts.get("recipe") != asdict(Recipe()) | {"do_lower_case": True}
+        or here != {name: facts[name] for name in here}
+    ):
         return None
     column = facts["shards"]["columns"].get(layout, {}).get(counts["shards"])
     hashes: tuple[str, ...] = ()

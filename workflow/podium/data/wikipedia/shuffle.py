@@ -11,44 +11,35 @@ import json
 import random
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 
 import h5py
 import numpy as np
 
 from podium import files
+from podium.data.formats import npy
 from podium.data.wikipedia import store
 from podium.data.wikipedia.layouts import Writer
 from podium.data.wikipedia.ragged import joined
+from podium.data.wikipedia.shards import Shards
 from podium.data.wikipedia.tasks import Run
 
 SEED = 24
 
 
-def write(
-    run: Run,
-    parts: Sequence[Path],
-    sizes: Sequence[int],
-    cut: Sequence[int],
-    to: Sequence[Path],
-    work: Path,
-    writer: Writer,
-) -> None:
-    """Write the instances of all stored parts, shuffled, as files of `cut` instances each.
+def write(run: Run, shards: Shards, work: Path, writer: Writer) -> None:
+    """Write the files with the instances shuffled, and beside their folder the lists of where each row comes from.
 
-    Beside the files' folder go the lists of where the rows come from. What is needed on the way is kept in `work`.
+    What is needed on the way is kept in `work`; files that are there stay.
     """
-    order, bounds = work / "order.npy", [0, *accumulate(cut)]
-    write_order(bounds[-1], order)
-    sorted_parts = [work / "sorted" / path.name for path in parts]
-    firsts = [0, *accumulate(sizes)]
-    moves = zip(parts, sorted_parts, firsts, strict=False)
-    run([partial(_sort, *move, order, bounds) for move in moves], "sort")
-    run(
-        [partial(_write, sorted_parts, number, order, bounds, path, writer) for number, path in enumerate(to)], "shards"
-    )
+    order = work / "order.npy"
+    in_order = replace(shards, parts=[work / "sorted" / part.name for part in shards.parts])
+    write_order(sum(shards.file_sizes), order)
+    moves = zip(shards.parts, in_order.parts, shards.firsts, strict=True)
+    run([partial(_sort, *move, order, shards.bounds) for move in moves], "sort")
+    run([partial(_write, in_order, number, order, writer) for number in range(len(shards.files))], "shards")
 
 
 def write_order(count: int, to: Path) -> None:
@@ -60,8 +51,7 @@ def write_order(count: int, to: Path) -> None:
     comes_from = np.frombuffer(drawn, np.uint32)
     goes_to = np.empty_like(comes_from)
     goes_to[comes_from] = np.arange(count, dtype=np.uint32)
-    with files.writing(to) as file:
-        np.save(file, np.stack([comes_from, goes_to]))
+    npy.write(to, (2, count), np.uint32, [comes_from, goes_to])
 
 
 def _sort(part: Path, to: Path, first: int, order: Path, bounds: Sequence[int]) -> None:
@@ -74,22 +64,24 @@ def _sort(part: Path, to: Path, first: int, order: Path, bounds: Sequence[int]) 
     store.write(to, instances.take(rows), goes_to=goes_to[rows], runs=np.searchsorted(goes_to[rows], bounds))
 
 
-def _write(parts: Sequence[Path], shard: int, order: Path, bounds: Sequence[int], to: Path, writer: Writer) -> None:
-    """Write a shard from sorted parts, and the list of where its rows come from; nothing where both are there.
+def _write(shards: Shards, number: int, order: Path, writer: Writer) -> None:
+    """Write a file from sorted parts, and its list; nothing where both are there.
 
     The list is NVIDIA's shard_indices_%05d.lst: [[shard, row], …] as JSON.
     """
-    listed = to.parents[1] / "indices" / f"shard_indices_{shard:05d}.lst"
+    to, bounds = shards.files[number], shards.bounds
+    listed = to.parents[1] / "indices" / f"shard_indices_{number:05d}.lst"
     if to.exists() and listed.exists():
         return
-    rows = np.load(order, mmap_mode="r")[0, bounds[shard] : bounds[shard + 1]].astype(np.int64)
-    shards = np.searchsorted(bounds, rows, "right") - 1
-    files.write_text(listed, json.dumps(np.stack([shards, rows - np.asarray(bounds)[shards]], 1).tolist()))
+    rows = np.load(order, mmap_mode="r")[0, bounds[number] : bounds[number + 1]].astype(np.int64)
+    from_shard = np.searchsorted(bounds, rows, "right") - 1
+    pairs = np.stack([from_shard, rows - np.asarray(bounds)[from_shard]], 1)
+    files.write_text(listed, json.dumps(pairs.tolist()))
 
     runs, goes_to = [], []
-    for part in parts:
+    for part in shards.parts:
         with h5py.File(part) as file:
-            start, stop = file["runs"][shard : shard + 2]
+            start, stop = file["runs"][number : number + 2]
             goes_to.append(file["goes_to"][start:stop])
             runs.append(store.read_rows(file, start, stop))
     instances = joined(runs).take(np.argsort(np.concatenate(goes_to)))

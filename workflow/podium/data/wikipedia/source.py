@@ -12,6 +12,7 @@ FORMS = {
     "wikiextractor": "WikiExtractor's wiki_NN files and vocab.txt; cleaned, split and gathered first (not official)",
 }
 _TEXT_FOLDERS = (".", "text", "results4", "results")  # where the published archives and the reference put the parts
+_ALL_PARTS = 500
 _NEXT = "podium fetch wikipedia"
 
 
@@ -39,12 +40,14 @@ def form(folder: Path) -> str:
 
 
 def text(folder: Path) -> Text:
-    """The files of the form `text`."""
+    """The files of the form `text`. A piece of the set may do without eval.txt, the whole may not."""
     place = _text_folder(folder)
     if place is None:
         raise BadInput(f"no text in {folder}", FORMS["text"], _listing(folder), _NEXT)
-    evaluation = place / "eval.txt"
-    return Text(sorted(place.glob("part-*")), evaluation if evaluation.is_file() else None, vocabulary(folder))
+    parts, evaluation = sorted(place.glob("part-*")), place / "eval.txt"
+    if len(parts) == _ALL_PARTS and not evaluation.is_file():
+        raise BadInput(f"the text in {folder} is not complete", "eval.txt beside the parts", _listing(folder), _NEXT)
+    return Text(parts, evaluation if evaluation.is_file() else None, vocabulary(folder))
 
 
 def raw_files(folder: Path) -> list[Path]:

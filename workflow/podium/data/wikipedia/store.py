@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import csv
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import h5py
@@ -10,6 +11,24 @@ import numpy as np
 
 from podium.data.formats import hdf5
 from podium.data.wikipedia.ragged import Instances, Ragged
+
+PARTS = "parts.csv"  # of a layout: what each text part gave, in the order in which their instances stand
+
+
+@dataclass(frozen=True)
+class Part:
+    """A line of `parts.csv`."""
+
+    name: str
+    articles: int
+    instances: int
+
+
+def read_parts(folder: Path) -> list[Part]:
+    """What each text part gave; raises OSError, KeyError or ValueError when the table is none."""
+    with (folder / PARTS).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [Part(row["part"], int(row["articles"]), int(row["instances"])) for row in rows]
 
 
 def write(path: Path, instances: Instances, **beside: int | np.ndarray) -> None:

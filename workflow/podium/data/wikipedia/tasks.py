@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context, parent_process
 from threading import Thread
+from typing import Any
 
 from podium import progress
 
-Task = Callable[[], None]
-Run = Callable[[Sequence[Task], str], None]  # runs tasks, and says what for
+Task = Callable[[], Any]
+Run = Callable[[Sequence[Task], str], list[Any]]  # runs tasks, says what for, and returns what each returned
 
 
 @contextmanager
@@ -26,16 +27,14 @@ def runner(workers: int) -> Iterator[Run]:
             yield partial(_in_parallel, pool)
 
 
-def _one_by_one(tasks: Sequence[Task], what: str) -> None:
-    for task in progress.bar(tasks, what, unit="file"):
-        task()
+def _one_by_one(tasks: Sequence[Task], what: str) -> list[Any]:
+    return [task() for task in progress.bar(tasks, what, unit="file")]
 
 
-def _in_parallel(pool: ProcessPoolExecutor, tasks: Sequence[Task], what: str) -> None:
+def _in_parallel(pool: ProcessPoolExecutor, tasks: Sequence[Task], what: str) -> list[Any]:
     running = [pool.submit(task) for task in tasks]
     try:
-        for task in progress.bar(running, what, unit="file"):
-            task.result()
+        return [task.result() for task in progress.bar(running, what, unit="file")]
     finally:
         for task in running:
             task.cancel()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Collection, Iterable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,8 @@ from podium.data.wikipedia.split import article_md5
 from podium.data.wikipedia.wordpiece import Tokeniser
 from podium.errors import BadInput
 
-SAID_TWICE = 200  # characters; shorter articles (lists, stubs) do occur twice in a dump
+_BETWEEN = re.compile(r"\n\s*\n")  # articles
+OF_ITS_OWN = 2000  # characters; shorter articles (stubs that programs wrote) may occur twice in a dump
 
 
 def read(path: Path) -> str:
@@ -49,22 +52,23 @@ def articles(text: str) -> list[str]:
 def check_evaluation(path: Path, listed: Path) -> None:
     """Raise BadInput when eval.txt does not hold the articles of eval.md5: it was made from another dump."""
     wanted, found = listed.read_text(encoding="utf-8").split(), set(articles(read(path)))
-    missing = [md5 for md5 in wanted if md5 not in found]
-    if len(missing) > max(
-        1, len(wanted) // 100
-    ):  # an article that is only line ends cannot be told from its neighbours
-        raise _bad(
-            path, f"the {len(wanted)} articles of {listed.name}", f"{len(missing)} are missing: another dump date?"
-        )
+    missing = sum(md5 not in found for md5 in wanted)
+    # A few may not be found as they were: an article of nothing but line ends cannot be told from its neighbours.
+    if missing > max(1, len(wanted) // 100):
+        raise _bad(path, f"the {len(wanted)} articles of {listed.name}", f"{missing} are missing: another dump date?")
 
 
 def check_held_out(path: Path, text: str, held_out: Collection[str]) -> None:
-    """Raise BadInput when a text part holds an article of the evaluation; one of a few lines may be there twice."""
+    """Raise BadInput when a text part holds an article of the evaluation; a short one may be there twice."""
     for piece in text.split("\n\n") if held_out else ():
-        if len(piece) >= SAID_TWICE and article_md5(piece) in held_out:
-            raise _bad(
-                path, "no article that is held out for evaluation", f"{piece.strip()[:60]!r}, which is in eval.txt"
-            )
+        if len(piece) >= OF_ITS_OWN and article_md5(piece) in held_out:
+            raise _bad(path, "no article that is held out", f"{piece.strip()[:60]!r}, which is in eval.txt")
+
+
+def first(text: str, number: int) -> str:
+    """The first `number` articles of a text; 0 is all."""
+    ends = [match.end() for match in islice(_BETWEEN.finditer(text.lstrip()), number)]
+    return text.lstrip()[: ends[-1]] if number and len(ends) == number else text
 
 
 def tokenise(path: Path, text: str, tokeniser: Tokeniser) -> Corpus:
