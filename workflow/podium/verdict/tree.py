@@ -35,6 +35,12 @@ class Result:
     def name(self) -> str:
         return f"{self.submitter}/{self.system}/{self.benchmark}"
 
+    def shown(self, path: Path | None = None) -> str:
+        """How this folder, or something in it or above it, is written: from the submitter's name on."""
+        place = self.folder if path is None else path
+        root = self.folder.parents[2] if self.folder.parents[1].name == "results" else self.folder.parents[1]
+        return place.relative_to(root.parent).as_posix() if place.is_relative_to(root.parent) else place.as_posix()
+
     def other(self, name: str) -> Path | None:
         """The file or folder of that name beside the logs: scaling.json, power, package_checker_params."""
         return next((path for path in self.others if path.name == name), None)
