@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -32,6 +33,7 @@ class Point:
 class Digest:
     """One log under one round. `epochs` and `samples` are the two ways to read the convergence point of bert.
 
+    `minutes` is the time from the first run_start to the first run_stop, None where one is missing or no number.
     `compliant` is None where the official checker has no answer; `fall` then says why.
     """
 
@@ -43,6 +45,7 @@ class Digest:
     seeds: Seeds
     epochs: Point
     samples: Point
+    minutes: float | None
     benchmark: Any
     division: Any
 
@@ -54,7 +57,7 @@ def unreadable(why: str) -> Digest:
     """The digest of a log that cannot be opened or is no file; the official tool falls over it."""
     fall = Fall("log-unreadable", why, 0, "a file that can be read", why)
     point = Point(-1, None, False, convergence.NEVER, fall)
-    return Digest(None, (), (), (), fall, Seeds((), why), point, point, None, None)
+    return Digest(None, (), (), (), fall, Seeds((), why), point, point, None, None, None)
 
 
 def of_log(path: Path, round: str) -> Digest:
@@ -78,6 +81,7 @@ def from_json(value: Mapping[str, Any]) -> Digest:
         seeds=Seeds(tuple(Seed(**item) for item in value["seeds"]["found"]), value["seeds"]["error"], value["seeds"]["line"]),
         epochs=_point(value["epochs"]),
         samples=_point(value["samples"]),
+        minutes=value["minutes"],
         benchmark=value["benchmark"],
         division=value["division"],
     )
@@ -104,6 +108,8 @@ def _read(path: Path, round: str) -> Digest:
                 seeded.append(item)
             elif item.key in ("submission_benchmark", "submission_division"):
                 first.setdefault(item.key, item.value["value"])
+            elif item.key in ("run_start", "run_stop"):
+                first.setdefault(item.key, item.timestamp)
         if convergence.concerns(text):
             for reader in readers:
                 reader.feed(item, text)
@@ -120,9 +126,17 @@ def _read(path: Path, round: str) -> Digest:
         seeds=seeds.collect(seeded, broken),
         epochs=readers[0].point(),
         samples=readers[1].point(),
+        minutes=_minutes(first.get("run_start"), first.get("run_stop")),
         benchmark=first.get("submission_benchmark"),
         division=first.get("submission_division"),
     )
+
+
+def _minutes(start: float | None, stop: float | None) -> float | None:
+    """As the official summarizer takes the time of a run; timestamps are milliseconds."""
+    if start is None or stop is None or not math.isfinite(stop - start):
+        return None
+    return (stop - start) / 60 / 1000
 
 
 def _fatal(item: Broken) -> Fall:
