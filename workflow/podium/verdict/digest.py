@@ -48,6 +48,7 @@ class Digest:
     minutes: float | None
     benchmark: Any
     division: Any
+    minutes: float | None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -84,6 +85,7 @@ def from_json(value: Mapping[str, Any]) -> Digest:
         minutes=value["minutes"],
         benchmark=value["benchmark"],
         division=value["division"],
+        minutes=value["minutes"],
     )
 
 
@@ -97,6 +99,7 @@ def _read(path: Path, round: str) -> Digest:
     broken: list[Broken] = []
     seeded: list[LogLine] = []
     first: dict[str, Any] = {}
+    clock: dict[str, float] = {}
     for item in logs.records(path):
         if isinstance(item, Broken):
             broken.append(item)
@@ -108,6 +111,8 @@ def _read(path: Path, round: str) -> Digest:
                 seeded.append(item)
             elif item.key in ("submission_benchmark", "submission_division"):
                 first.setdefault(item.key, item.value["value"])
+            elif item.key in ("run_start", "run_stop") and len(clock) < 2:
+                clock[item.key] = item.timestamp
             elif item.key in ("run_start", "run_stop"):
                 first.setdefault(item.key, item.timestamp)
         if convergence.concerns(text):
@@ -129,6 +134,7 @@ def _read(path: Path, round: str) -> Digest:
         minutes=_minutes(first.get("run_start"), first.get("run_stop")),
         benchmark=first.get("submission_benchmark"),
         division=first.get("submission_division"),
+        minutes=(clock["run_stop"] - clock["run_start"]) / 60_000 if len(clock) == 2 else None,
     )
 
 

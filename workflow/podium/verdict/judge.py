@@ -138,6 +138,20 @@ def judge(
     )
 
 
+def judge_log(result: Result, known: Mapping[Path, Digest]) -> Verdict:
+    """The verdict on the logs of a result apart: by the rules of the round, and nothing of the result."""
+    hearing = Hearing()
+    case = _Case(result, result.logs, known, "", len(result.logs))
+    wrong = _comply(hearing, case)
+    _explain(hearing, case, ERROR)
+    if wrong:
+        hearing.fail(f"{len(wrong)} files do not comply")
+    runs = tuple(_run(result, path, known[path]) for path in result.logs)
+    division = next((str(known[path].division) for path in result.logs if known[path].division), "")
+    answer, said = hearing.answer, tuple(hearing.said)
+    return Verdict(result, division, 1, answer, answer, said, runs, SKIPPED, None, None, (), tuple(hearing.found))
+
+
 def _hear(hearing: Hearing, case: _Case, closed: bool, options: Options, way: str) -> tuple[Hearing, Hearing, Outcome]:
     """Everything that the checker does to a folder; the hearings of seeds and RCP also where they do not count."""
     _count(hearing, case)
@@ -210,11 +224,7 @@ def _tolerate(hearing: Hearing, case: _Case, wrong: set[str]) -> None:
     """Some logs may fail (olympic scoring drops them); then their errors weigh no more than warnings."""
     unet3d = case.result.benchmark == "unet3d"
     accepted = 0 < len(wrong) <= (4 if unet3d else 1)
-    for path in case.logs:
-        digest, shown = case.known[path], case.result.shown(path)
-        level = WARNING if accepted else ERROR
-        hearing.found += [findings.of_message(message, shown, level) for message in _explained(digest)]
-        hearing.found += [findings.of_message(message, shown, WARNING) for message in digest.warnings]
+    _explain(hearing, case, WARNING if accepted else ERROR)
     shown = case.result.shown()
     if accepted:
         few = f"{len(wrong)} files do not comply" if unet3d else "1 file does not comply"
@@ -225,6 +235,14 @@ def _tolerate(hearing: Hearing, case: _Case, wrong: set[str]) -> None:
         text = f"{len(wrong)} files do not comply, directory cannot be accepted"
         allowed = f"at most {4 if unet3d else 1} that do not comply"
         hearing.fail(text, Finding("runs-not-compliant", ERROR, shown, 0, allowed, ", ".join(sorted(wrong)), text))
+
+
+def _explain(hearing: Hearing, case: _Case, level: str) -> None:
+    """A finding for everything that is said of a log; errors weigh as `level` says."""
+    for path in case.logs:
+        digest, shown = case.known[path], case.result.shown(path)
+        hearing.found += [findings.of_message(message, shown, level) for message in _explained(digest)]
+        hearing.found += [findings.of_message(message, shown, WARNING) for message in digest.warnings]
 
 
 def _seed(hearing: Hearing, case: _Case, bypass: bool) -> None:

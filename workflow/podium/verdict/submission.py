@@ -7,7 +7,7 @@ others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from podium.verdict import description, findings, params, repository
@@ -15,11 +15,11 @@ from podium.verdict.description import Description
 from podium.verdict.digest import Digest
 from podium.verdict.findings import ERROR, WARNING, Finding
 from podium.verdict.hearing import FAIL, NONE, PASS
-from podium.verdict.judge import Options, Verdict, judge
+from podium.verdict.judge import Options, Verdict, judge, judge_log
 from podium.verdict.params import Parameter
 from podium.verdict.repository import Repository
 from podium.verdict.rulefiles import numbers
-from podium.verdict.tree import Submitter, Tree
+from podium.verdict.tree import Result, Submitter, Tree
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,27 @@ class Submission:
 
 def check(tree: Tree, known: Mapping[Path, Digest], round: str) -> list[Submission]:
     """The verdict on each submitter in a tree whose logs are `known`."""
-    whole = tree.kind in ("round", "submitter")
-    return [_submission(submitter, known, round, whole) for submitter in tree.submitters]
+    return [_submission(submitter, tree.kind, known, round) for submitter in tree.submitters]
 
 
-def _submission(submitter: Submitter, known: Mapping[Path, Digest], round: str, whole: bool) -> Submission:
+def _submission(submitter: Submitter, kind: str, known: Mapping[Path, Digest], round: str) -> Submission:
+    whole = kind in ("round", "submitter")
     described = {path: description.check(path, _shown(submitter, path), round) for path in submitter.descriptions}
     asked, found = _parameters(submitter)
     counting = {item.name for item in asked if item.counts}
     options = Options(params.RCP in counting, params.SEEDS in counting, params.TRAIN_SAMPLES in counting)
     verdicts: list[Verdict] = []
     for system in submitter.systems:
-        if system.results and system.description not in described:
+        placed = [result for result in system.results if not result.loose]
+        if kind == "log":
+            verdicts += [judge_log(result, known) for result in system.results]
+            continue
+        if placed and system.description not in described:
             described[system.description] = description.missing(_shown(submitter, system.description))
-        division = described[system.description].division if system.results else None
-        verdicts += [judge(result, known, round, division, options) for result in system.results]
+        division = described[system.description].division if placed else None
+        verdicts += [judge(result, known, round, division, options) for result in placed]
+        loose = [_named_by_logs(result, known) for result in system.results if result.loose]
+        verdicts += [judge(result, known, round, division, options) for result, division in loose]
     if whole:
         found += _layout(submitter)
     answers = [item.official for item in described.values()]
@@ -84,6 +90,14 @@ def _submission(submitter: Submitter, known: Mapping[Path, Digest], round: str, 
         parameters=tuple(asked),
         findings=tuple(found),
     )
+
+
+def _named_by_logs(result: Result, known: Mapping[Path, Digest]) -> tuple[Result, str]:
+    """A result that lies in no submission: its logs say of which benchmark and division it is."""
+    logged = [known[path] for path in result.logs]
+    benchmark = next((item.benchmark for item in logged if isinstance(item.benchmark, str)), result.benchmark)
+    division = next((item.division for item in logged if isinstance(item.division, str)), "")
+    return replace(result, benchmark=benchmark), division
 
 
 def _together(answers: Sequence[str], fallen: bool) -> str:

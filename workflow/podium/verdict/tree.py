@@ -35,10 +35,15 @@ class Result:
     def name(self) -> str:
         return f"{self.submitter}/{self.system}/{self.benchmark}"
 
+    @property
+    def loose(self) -> bool:
+        """Whether it lies in no submission's results/, so that its place says nothing of what it is."""
+        return self.folder.parents[1].name != "results"
+
     def shown(self, path: Path | None = None) -> str:
         """How this folder, or something in it or above it, is written: from the submitter's name on."""
         place = self.folder if path is None else path
-        root = self.folder.parents[2] if self.folder.parents[1].name == "results" else self.folder.parents[1]
+        root = self.folder.parents[1] if self.loose else self.folder.parents[2]
         return place.relative_to(root.parent).as_posix() if place.is_relative_to(root.parent) else place.as_posix()
 
     def other(self, name: str) -> Path | None:
