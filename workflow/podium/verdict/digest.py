@@ -33,7 +33,8 @@ class Point:
 class Digest:
     """One log under one round. `epochs` and `samples` are the two ways to read the convergence point of bert.
 
-    `minutes` is the time from the first run_start to the first run_stop, None where one is missing or no number.
+    `minutes` is the time to train as the official summarizer takes it, from the last run_start before the first run_stop;
+    None where one is missing or no number.
     `compliant` is None where the official checker has no answer; `fall` then says why.
     """
 
@@ -45,7 +46,6 @@ class Digest:
     seeds: Seeds
     epochs: Point
     samples: Point
-    minutes: float | None
     benchmark: Any
     division: Any
     minutes: float | None
@@ -82,7 +82,6 @@ def from_json(value: Mapping[str, Any]) -> Digest:
         seeds=Seeds(tuple(Seed(**item) for item in value["seeds"]["found"]), value["seeds"]["error"], value["seeds"]["line"]),
         epochs=_point(value["epochs"]),
         samples=_point(value["samples"]),
-        minutes=value["minutes"],
         benchmark=value["benchmark"],
         division=value["division"],
         minutes=value["minutes"],
@@ -113,8 +112,6 @@ def _read(path: Path, round: str) -> Digest:
                 first.setdefault(item.key, item.value["value"])
             elif item.key in ("run_start", "run_stop") and len(clock) < 2:
                 clock[item.key] = item.timestamp
-            elif item.key in ("run_start", "run_stop"):
-                first.setdefault(item.key, item.timestamp)
         if convergence.concerns(text):
             for reader in readers:
                 reader.feed(item, text)
@@ -131,10 +128,9 @@ def _read(path: Path, round: str) -> Digest:
         seeds=seeds.collect(seeded, broken),
         epochs=readers[0].point(),
         samples=readers[1].point(),
-        minutes=_minutes(first.get("run_start"), first.get("run_stop")),
         benchmark=first.get("submission_benchmark"),
         division=first.get("submission_division"),
-        minutes=(clock["run_stop"] - clock["run_start"]) / 60_000 if len(clock) == 2 else None,
+        minutes=_minutes(clock.get("run_start"), clock.get("run_stop")),
     )
 
 
