@@ -75,7 +75,8 @@ def rules() -> Mapping[str, Rule]:
 
 def of_message(message: Message, path: str, level: str = ERROR) -> Finding:
     """A finding from what the official checker says of a log."""
-    return Finding(message.kind, level, path, message.line, message.expected, message.found, message.text)
+    expected = f"{message.key}: {message.expected}" if message.key else message.expected
+    return Finding(message.kind, level, path, message.line, expected, message.found, message.text)
 
 
 def of_fall(fall: Fall, path: str) -> Finding:

@@ -20,7 +20,7 @@ from podium.verdict import findings, params, power, rcptest, seeds
 from podium.verdict.compliance import Message
 from podium.verdict.digest import Digest
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.hearing import SKIPPED, Hearing
+from podium.verdict.hearing import FAIL, NONE, PASS, SKIPPED, Hearing
 from podium.verdict.params import Parameter
 from podium.verdict.rcptest import Outcome
 from podium.verdict.tree import Result
@@ -74,6 +74,13 @@ class Verdict:
     @property
     def closed(self) -> bool:
         return self.division == "closed"
+
+    @property
+    def compliance(self) -> str:
+        """Whether enough logs comply: pass, fail, or none where the checker falls over one."""
+        answers = [run.compliant for run in self.runs]
+        allowed = 4 if self.result.benchmark == "unet3d" else 1
+        return NONE if None in answers else PASS if answers.count(False) <= allowed and answers else FAIL
 
 
 @dataclass(frozen=True)
