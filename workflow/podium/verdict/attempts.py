@@ -67,15 +67,16 @@ def landed(config: Config, wanted: Plan, attempt: Attempt) -> dict[str, Any]:
     return value
 
 
-def lost(config: Config, wanted: Plan) -> str | None:
+def lost(config: Config, wanted: Plan, fingerprint: str) -> str | None:
     """Why a result can no longer be valid, whatever its remaining runs bring; None while it can.
 
+    Only attempts with this `fingerprint` are of the result: others were made with another image, data or config.
     A run counts as failed where it missed its target or its log does not comply. With more attempts than required runs,
     the median window of N consecutive ones counts (training rules, run selection): the result is lost when so many
     windows are invalid that the median must be.
     """
     folder = plan.result_folder(config, wanted)
-    every = ledger.current(ledger.attempts(folder))
+    every = [item for item in ledger.attempts(folder) if item.fingerprint == fingerprint]
     attempts = [item for item in every if item.countable]
     windows = wanted.attempts - wanted.required + 1
     if windows > 1 and any(item.outcome == "open" for item in every):

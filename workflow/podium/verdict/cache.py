@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from podium import files
-from podium.verdict import digest
+from podium.verdict import digest, rulefiles
 from podium.verdict.digest import Digest
 
 # With fewer bytes of logs than this one process is done before others have started.
@@ -38,6 +36,8 @@ def digests(logs: Iterable[Path], round: str, folder: Path | None) -> dict[Path,
     workers = min(len(os.sched_getaffinity(0)), len(paths))
     if workers < 2 or sum(sizes) < SMALL:
         return dict(zip(paths, map(one, paths), strict=True))
+    from concurrent.futures import ProcessPoolExecutor  # not imported for a small tree
+
     # The largest first, so that no core is left with one at the end.
     order = sorted(paths, key=dict(zip(paths, sizes, strict=True)).__getitem__, reverse=True)
     with ProcessPoolExecutor(workers) as pool:
@@ -80,7 +80,7 @@ def _version() -> str:
     code = hashlib.sha256()
     for name in ("logs", "rulefiles", "compliance", "convergence", "seeds", "digest"):
         code.update((Path(__file__).parent / f"{name}.py").read_bytes())
-    return f"{importlib.metadata.version('mlperf-logging')}-{code.hexdigest()[:12]}"
+    return f"{rulefiles.version()}-{code.hexdigest()[:12]}"
 
 
 def _size(path: Path) -> int:

@@ -49,16 +49,14 @@ class _Seen:
 
 
 def _look(path: Path, round: str, only: Sequence[str], root: Path | None) -> _Seen:
-    from importlib.metadata import version
-
-    from podium.verdict import answer, cache, submission, tree
+    from podium.verdict import answer, cache, rulefiles, submission, tree
 
     seen = tree.read(path, tuple(only))
     logs = [log for result in seen.results for log in result.logs]
     place = cache.place(root)
     known = cache.digests(logs, round, None if place.resolve().is_relative_to(path.resolve()) else place)
     submissions = submission.check(seen, known, round)
-    checker = f"mlperf-logging {version('mlperf-logging')}"
+    checker = f"mlperf-logging {rulefiles.version()}"
     return _Seen(seen, submissions, answer.as_json(seen, round, checker, submissions))
 
 
@@ -99,10 +97,12 @@ def main(args: argparse.Namespace) -> int:
     """`podium check [TREE]` or `podium check --system S --benchmark B`: status 1 where anything is found."""
     if args.system and args.benchmark:
         return _main_result(args)
-    from podium.verdict import cache, junit, official, rounds, table
+    from podium.verdict import cache, rounds, table
 
     config = None
     if args.tree is None or args.config is not configuration.DEFAULT:
+        from podium.verdict import official
+
         config = configuration.load(args.config)
         official.version(config.checker_version)
     root = config.root if config else None
@@ -117,6 +117,8 @@ def main(args: argparse.Namespace) -> int:
     if args.verdict:
         files.write_json(args.verdict, answer)
     if args.junit:
+        from podium.verdict import junit
+
         files.write_text(args.junit, junit.report(seen.submissions))
     good = answer["verdict"] == "compliant"
     if args.json:

@@ -1,4 +1,4 @@
-"""Findings: what is wrong, by which rule, where, what was expected, what to do. The rules are workflow/catalog/rules.yaml."""
+"""Findings: what is wrong, by which rule, where, what was expected, what to do. The rules are in the catalogue."""
 
 from __future__ import annotations
 
@@ -68,9 +68,12 @@ class Finding:
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """The catalogue of rules by id."""
-    text = (Path(__file__).parents[2] / "catalog" / "rules.yaml").read_text(encoding="utf-8")
-    return {id: Rule(id=id, **value) for id, value in yaml.load(text, Loader=rulefiles.LOADER).items()}
+    """The rules by id: those of the verdict (workflow/catalog/rules.yaml), and of lint (lint.yaml)."""
+    found: dict[str, Rule] = {}
+    for name in ("rules.yaml", "lint.yaml"):
+        text = (Path(__file__).parents[2] / "catalog" / name).read_text(encoding="utf-8")
+        found |= {id: Rule(id=id, **value) for id, value in yaml.load(text, Loader=rulefiles.LOADER).items()}
+    return found
 
 
 def of_message(message: Message, path: str, level: str = ERROR) -> Finding:

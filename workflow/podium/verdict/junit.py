@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from podium.verdict.findings import ERROR, Finding, rules
 from podium.verdict.submission import Submission
@@ -52,11 +52,11 @@ def _told(finding: Finding) -> str:
 
 
 def _quoted(value: object) -> str:
-    return quoteattr(_allowed(str(value)))
+    return f'"{escape(_allowed(str(value)))}"'
 
 
 def _text(parts: Iterable[str]) -> str:
-    return escape(_allowed("\n".join(parts)))
+    return escape(_allowed("\n".join(parts)), quote=False)
 
 
 def _allowed(text: str) -> str:

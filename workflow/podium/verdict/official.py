@@ -7,7 +7,6 @@ stricter). The tool runs on a copy, for it writes scaling.json into what it chec
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from podium import files
 from podium.errors import BadEnvironment, BadInput
+from podium.verdict import rulefiles
 from podium.verdict.hearing import FAIL, NONE, PASS
 from podium.verdict.tree import PARAMS, Result, Submitter
 
@@ -54,7 +54,7 @@ class Said:
 
 def version(pinned: str) -> str:
     """The installed checker's version; raises BadEnvironment when it is not the one that the config pins."""
-    found = importlib.metadata.version("mlperf-logging")
+    found = rulefiles.version()
     if found != pinned:
         raise BadEnvironment(
             "another checker is installed than the config pins",

@@ -83,6 +83,17 @@ def of_round(round: str) -> list[str]:
 
 
 @cache
+def version() -> str:
+    """The version of the installed package, from the name of its metadata; importlib.metadata only where there is none
+    beside it (it takes longer to import than a small check lasts)."""
+    for path in PACKAGE.parent.glob("mlperf_logging-*.dist-info"):
+        return path.name.removeprefix("mlperf_logging-").removesuffix(".dist-info")
+    from importlib.metadata import version
+
+    return version("mlperf-logging")
+
+
+@cache
 def rounds() -> tuple[str, ...]:
     """The rounds that the package checker judges in full (1.0.0 and later), oldest first."""
     found = [path.name.removeprefix("training_") for path in FOLDER.glob("training_*.*.*") if path.name[-1].isdigit()]
