@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,14 @@ def check(config: Config, wanted: Plan) -> dict[str, Any]:
     folder = plan.result_folder(config, wanted)
     round = config.submission.round
     attempts = ledger.current(ledger.attempts(folder))
-    choice = select.choose(attempts, wanted.required, lambda window: _score(window, wanted.benchmark).minutes)
-    known = cache.digests([_log(folder, attempt) for attempt in attempts], round, cache.place(config.root))
+    logs = {attempt.number: _log(folder, attempt) for attempt in attempts}
+    known = cache.digests(logs.values(), round, cache.place(config.root))
+    compliant = {number: known[log].compliant is True for number, log in logs.items()}
+    choice = select.choose(attempts, wanted.required, lambda runs: _score(runs, wanted.benchmark, compliant).minutes)
+    score = _score(choice.counted, wanted.benchmark, compliant)
     package = _as_package(config, wanted, choice.counted)
-    removed = ledger.removed(folder)
-    own = _own_findings(config, wanted, folder, choice.counted, removed)
+    ended = sum(attempt.countable for attempt in attempts)
+    own = _own_findings(config, wanted, choice.counted, score, ended)
     passed = package.official == "pass"
     value = {
         "system": wanted.system.name,
@@ -47,11 +50,13 @@ def check(config: Config, wanted: Plan) -> dict[str, Any]:
         "official": {"passed": passed, "answer": package.official, "messages": _said(package)},
         "findings": [f"{item.found}" for item in own],
         "explained": [item.as_json() for item in (*own, *package.every)],
-        "notes": removed,
-        "runs": [_run(attempt, known[_log(folder, attempt)]) for attempt in attempts],
+        "notes": ledger.removed(folder),
+        "runs": [_run(attempt, known[logs[attempt.number]]) for attempt in attempts],
         "counted": [attempt.number for attempt in choice.counted],
         "choice": choice.rule,
-        "score": asdict(_score(choice.counted, wanted.benchmark)),
+        "planned": wanted.attempts,
+        "proof": choice.proof(),
+        "score": asdict(score),
         "result": answer.result(package.verdicts[0]),
     }
     files.write_json(plan.verdict_file(config, wanted), value)
@@ -119,25 +124,30 @@ def _as_package(config: Config, wanted: Plan, counted: Sequence[Attempt]) -> Sub
         return submission.check(seen, known, config.submission.round)[0]
 
 
-def _own_findings(
-    config: Config, wanted: Plan, folder: Path, counted: Sequence[Attempt], removed: Sequence[str]
-) -> list[Finding]:
-    """What the official tool does not look at: convergence in the open division, the ledger, too few runs."""
+def _own_findings(config: Config, wanted: Plan, counted: Sequence[Attempt], score: Score, ended: int) -> list[Finding]:
+    """What the official tool does not look at: convergence in the open division, the ledger, too few runs.
+
+    `ended` runs have ended, of which `counted` are chosen.
+    """
+    folder = plan.result_folder(config, wanted)
     place = f"{wanted.system.name}/{wanted.benchmark}"
     intact = "attempts as they were recorded"
     found = [silent("ledger-broken", ERROR, place, intact, problem) for problem in ledger.problems(folder)]
     failed = [attempt.number for attempt in counted if attempt.outcome != "converged"]
-    score = _score(counted, wanted.benchmark)
     if failed and score.minutes is None:
         text = f"attempts {failed} did not reach the target: {score.why}"
         found.append(silent("attempts-not-converged", ERROR, place, "a valid olympic score", text))
     if len(counted) < wanted.required:
         text = f"{wanted.required} runs are required, {len(counted)} are there"
         found.append(silent("run-count", ERROR, place, f"{wanted.required} runs", text))
+    elif ended < wanted.attempts:
+        text = f"{wanted.attempts} runs are to be made as a group, {ended} have ended: which count is not known yet"
+        found.append(silent("run-count", ERROR, place, f"all {wanted.attempts} runs before any are chosen", text))
     # Reviewers may ask for the logs of all attempts (training rules, run selection): in the closed division a lost
     # one stops the result.
     if config.submission.division == "closed":
-        found += [silent("attempts-lost", ERROR, place, "the logs of all attempts", text) for text in removed]
+        lost = ledger.removed(folder)
+        found += [silent("attempts-lost", ERROR, place, "the logs of all attempts", text) for text in lost]
     return found
 
 
@@ -163,6 +173,8 @@ def _run(attempt: Attempt, digest: Digest) -> dict[str, Any]:
     }
 
 
-def _score(attempts: Sequence[Attempt], benchmark: str) -> Score:
-    times = [attempt.record["minutes"] if attempt.outcome == "converged" else None for attempt in attempts]
+def _score(attempts: Sequence[Attempt], benchmark: str, compliant: Mapping[int, bool]) -> Score:
+    """The olympic score of runs; one that missed its target or does not comply counts as failed."""
+    good = [item.outcome == "converged" and compliant[item.number] for item in attempts]
+    times = [item.record["minutes"] if fine else None for item, fine in zip(attempts, good, strict=True)]
     return olympic(times, benchmark)
