@@ -24,6 +24,8 @@ from podium.verdict.lint_logs import Facts, finding
 from podium.verdict.rulefiles import numbers
 from podium.verdict.tree import Result, Submitter, System, Tree
 
+FEW = 16  # logs that are read before other processes have started
+
 
 @dataclass(frozen=True)
 class Group:
@@ -42,9 +44,12 @@ class Group:
 def lint(found: Tree, round: str) -> list[Group]:
     """Every finding about a tree in the order of the tree; one broken part never hides another."""
     logs = [(path, result.shown(path)) for result in found.results for path in result.logs]
-    with ProcessPoolExecutor(min(len(os.sched_getaffinity(0)), max(1, len(logs)))) as pool:
-        read = progress.bar(pool.map(_read, logs, chunksize=8), "lint", len(logs))
-        seen = {path: facts for (path, _), facts in zip(logs, read, strict=True)}
+    if len(logs) < FEW:
+        read = list(map(_read, logs))
+    else:
+        with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            read = list(progress.bar(pool.map(_read, logs, chunksize=8), "lint", len(logs)))
+    seen = {path: facts for (path, _), facts in zip(logs, read, strict=True)}
     whole = found.kind in ("round", "submitter")
     return [group for submitter in found.submitters for group in _submitter(submitter, seen, round, whole)]
 

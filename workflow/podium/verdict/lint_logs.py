@@ -277,7 +277,7 @@ def repeated(results: Sequence[tuple[Result, Sequence[Facts], bool]]) -> Iterato
 def started(facts: Sequence[Facts]) -> Iterator[tuple[Facts, Event]]:
     """The logs' run_start records that have a date."""
     for log in facts:
-        if (event := log.first.get("run_start")) is not None and event.time_ms > EARLIEST:
+        if (event := log.first.get("run_start")) is not None and EARLIEST < event.time_ms < LATEST:
             yield log, event
 
 
