@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# One process imports the package checker (SciPy takes seconds) and forks for every tree, so that no tree knows of another.
+# One process imports the package checker (SciPy takes seconds) and forks for every tree, so that none knows of another.
 _SERVER = """
 import json, os, sys
 from mlperf_logging.package_checker import package_checker
@@ -35,7 +35,7 @@ for tree, round, flags, out in json.load(sys.stdin):
 
 @dataclass(frozen=True)
 class Heard:
-    """The package checker's answer on a tree, and its warnings and errors by result folder ("" for the descriptions)."""
+    """The package checker's answer on a tree, and its warnings and errors by result folder ("": the descriptions)."""
 
     answer: str
     messages: dict[str, list[str]]
@@ -46,9 +46,7 @@ class Heard:
 def package_checker(trees: Sequence[tuple[Path, str, Sequence[str]]]) -> list[Heard]:
     """Run the unmodified package checker on trees that may be written to, each with a round and flags."""
     with tempfile.TemporaryDirectory() as place:
-        jobs = [
-            (str(tree), round, list(flags), f"{place}/{index}") for index, (tree, round, flags) in enumerate(trees)
-        ]
+        jobs = [(str(tree), round, list(flags), f"{place}/{index}") for index, (tree, round, flags) in enumerate(trees)]
         environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"}
         subprocess.run(
             [sys.executable, "-c", _SERVER], input=json.dumps(jobs), text=True, check=True, env=environment, cwd=place
@@ -142,3 +140,22 @@ def _asked(question: Any) -> Any:
     # Whatever leaves the official functions is a traceback to their user.
     except Exception:  # noqa: BLE001
         return None
+
+
+def compare(path: Path, round: str) -> None:
+    """Assert that all that Podium knows of a log is what the official functions say of it."""
+    from podium.verdict import digest, seeds
+
+    theirs, ours = log(path, round), digest.of_log(path, round)
+    assert ours.compliant == theirs.compliant, ours.fall
+    if theirs.compliant is not None:
+        assert [normal(f"WARNING: {text}") for text in ours.messages()] == theirs.messages
+        said = _asked(lambda: [message.text for _, message in seeds.check([(str(path), ours.seeds)])])
+        assert said == theirs.seeds
+    for point, answer in ((ours.epochs, theirs.epochs), (ours.samples, theirs.samples)):
+        assert (point.fall is None) == (answer is not None), point.fall
+        if answer is not None:
+            # By their text: a NaN is not equal to itself.
+            assert repr((int(not point.converged), point.point, point.batch_size, point.benchmark)) == repr(answer)
+    kept = digest.from_json(json.loads(json.dumps(ours.as_json())))
+    assert repr(kept) == repr(ours), "what is kept of a log is not what was found out"

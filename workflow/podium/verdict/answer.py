@@ -125,8 +125,3 @@ def _clean(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def errors(submissions: Sequence[Submission]) -> list[Finding]:
-    """The findings that make a verdict "not compliant"."""
-    return [finding for item in submissions for finding in item.every if finding.level == ERROR]

@@ -17,7 +17,6 @@ from podium.runs.ledger import Attempt
 from podium.verdict import answer, cache, official, submission, tree
 from podium.verdict.digest import Digest
 from podium.verdict.findings import ERROR, Finding, silent
-from podium.verdict.judge import messages
 from podium.verdict.score import Score, olympic
 from podium.verdict.submission import Submission
 
@@ -169,7 +168,7 @@ def _run(attempt: Attempt, digest: Digest) -> dict[str, Any]:
         "quality": record.get("quality"),
         "minutes": record.get("minutes"),
         "compliant": digest.compliant is True,
-        "messages": [*fallen, *(f"WARNING: {text.strip()}" for text in messages(digest))],
+        "messages": [*fallen, *(f"WARNING: {text.strip()}" for text in digest.messages())],
     }
 
 

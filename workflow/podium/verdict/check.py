@@ -1,7 +1,7 @@
-"""`podium check`: the official verdict on any results tree or part of one, or on a result while it lies in the work root.
+"""`podium check`: the official verdict on any results tree or part of one, or on a result in the work root.
 
-The pinned mlperf_logging decides by its rule files, its reference data and its functions; the logs are read once, by all
-cores, and what is known of them is kept. Nothing is written into the tree.
+The pinned mlperf_logging decides by its rule files, its reference data and its functions; the logs are read once, by
+all cores, and what is known of them is kept. Nothing is written into the tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a run converged, as the official RCP checker reads it from a log (rcp_checker.read_submission_file).
 
-It looks for names anywhere in a line, file names in the metadata too, and takes the last line that has one; what it reads
-is what is compared, so the same is done here.
+It looks for names anywhere in a line, file names in the metadata too, and takes the last line that has one; what it
+reads is what is compared, so the same is done here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ NEVER = 1e9  # stands for the convergence point of a run that did not converge
 
 # Benchmarks whose evaluations are placed by samples_count; others by epoch_num (mlperf_logging 4.1.68).
 _BY_SAMPLES = frozenset(
-    "llama2_70b_lora flux1 llama31_405b llama31_8b gpt_oss_20b deepseekv3_671b qwen35_397b_grpo dlrmv4".split()
+    (
+        "llama2_70b_lora",
+        "flux1",
+        "llama31_405b",
+        "llama31_8b",
+        "gpt_oss_20b",
+        "deepseekv3_671b",
+        "qwen35_397b_grpo",
+        "dlrmv4",
+    )
 )
 
 
@@ -48,7 +57,7 @@ class Convergence:
     _scores: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
     def feed(self, text: str, record: Callable[[], Mapping[str, Any]]) -> None:
-        """One line; `record` gives its JSON. Raises LookupError, TypeError or ValueError where the reader falls over."""
+        """One line; `record` gives its JSON. Raises LookupError, TypeError, ValueError where the reader falls over."""
         if "global_batch_size" in text:
             self.batch_size = record()["value"]
         if "submission_benchmark" in text:
@@ -60,7 +69,8 @@ class Convergence:
             place, metric = record()["metadata"][unit], record()["metadata"]["metric"]
             self._scores.setdefault(place, {})[metric] = record()["value"]
         elif self.benchmark in _BY_SAMPLES and evaluated:
-            self._last = (record()["metadata"]["samples_count"],)
+            place, _ = record()["metadata"]["samples_count"], record()["value"]  # the reader asks for both
+            self._last = (place,)
         elif evaluated and not self.train_samples:
             self._last = (round(record()["metadata"]["epoch_num"], 3),)
         elif "train_samples" in text and self.train_samples:

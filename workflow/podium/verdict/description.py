@@ -62,16 +62,20 @@ def check(path: Path, shown: str, round: str) -> Description:
 def missing(shown: str) -> Description:
     """A system with results and no description: the package checker falls over it."""
     text = f"FileNotFoundError: [Errno 2] No such file or directory: '{shown}'"
-    found = Finding("description-missing", ERROR, shown, 0, "the description of the system", "no such file", text, "falls over")
+    found = Finding(
+        "description-missing", ERROR, shown, 0, "the description of the system", "no such file", text, "falls over"
+    )
     return Description(shown, None, "none", (), (found,))
 
 
 def _named(content: Mapping[str, Any], line: str, shown: str) -> list[Finding]:
-    """The reasons of a failed description, each as a finding; the official line lists them all, or only the last kind."""
+    """The reasons of a failed description, each as a finding; the official line lists them all, or the last kind."""
     found = []
     if "Missing field" in line:
         absent = [part.split("'")[0] for part in line.split("Missing field ")[1:]]
-        found = [Finding("description-field", ERROR, shown, 0, f"a field {name}", "no such field", line) for name in absent]
+        found = [
+            Finding("description-field", ERROR, shown, 0, f"a field {name}", "no such field", line) for name in absent
+        ]
     if "Field status" in line:
         options = line.rsplit("must be one of ", 1)[-1].strip("[]'\" ")
         status = json.dumps(content.get("status"))

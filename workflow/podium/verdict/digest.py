@@ -33,8 +33,8 @@ class Point:
 class Digest:
     """One log under one round. `epochs` and `samples` are the two ways to read the convergence point of bert.
 
-    `minutes` is the time to train as the official summarizer takes it, from the last run_start before the first run_stop;
-    None where one is missing or no number.
+    `minutes` is the time to train as the official summarizer takes it, from the last run_start before the first
+    run_stop; None where one is missing or no number.
     `compliant` is None where the official checker has no answer; `fall` then says why.
     """
 
@@ -49,6 +49,17 @@ class Digest:
     benchmark: Any
     division: Any
     minutes: float | None
+
+    def messages(self) -> list[str]:
+        """What the official compliance checker logs about the log, in its order and words."""
+        said = []
+        if self.broken and self.compliant is not None:
+            said.append(" Found parsing errors:")
+            for item in self.broken:
+                said += [f"  {item.text}", f"   ^^  {item.why}"]
+        if self.warnings or self.errors:
+            said.append(" " + ("\n" + "-" * 30 + "\n").join(item.text for item in (*self.warnings, *self.errors)))
+        return said
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -79,7 +90,9 @@ def from_json(value: Mapping[str, Any]) -> Digest:
         errors=tuple(Message(**item) for item in value["errors"]),
         broken=tuple(Broken(**item) for item in value["broken"]),
         fall=Fall(**value["fall"]) if value["fall"] else None,
-        seeds=Seeds(tuple(Seed(**item) for item in value["seeds"]["found"]), value["seeds"]["error"], value["seeds"]["line"]),
+        seeds=Seeds(
+            tuple(Seed(**item) for item in value["seeds"]["found"]), value["seeds"]["error"], value["seeds"]["line"]
+        ),
         epochs=_point(value["epochs"]),
         samples=_point(value["samples"]),
         benchmark=value["benchmark"],

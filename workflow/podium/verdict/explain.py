@@ -47,14 +47,20 @@ def text(rule: Rule) -> str:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", nargs="?", help="a rule's id as `podium check` names it, or a log key (default: list all)")
+    parser.add_argument(
+        "rule", nargs="?", help="a rule's id as `podium check` names it, or a log key (default: list all)"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """`podium explain [RULE]`."""
     known = rules()
     if args.rule is None:
-        _print(args, {id: rule.title for id, rule in known.items()}, [f"{id:24} {rule.title}" for id, rule in known.items()])
+        _print(
+            args,
+            {id: rule.title for id, rule in known.items()},
+            [f"{id:24} {rule.title}" for id, rule in known.items()],
+        )
     elif args.rule in known:
         _print(args, asdict(known[args.rule]), [text(known[args.rule])])
     elif demands := asked(args.rule):

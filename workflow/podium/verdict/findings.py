@@ -18,7 +18,7 @@ ERROR, WARNING = "error", "warning"
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule in our words. `source` is where it stands in the rules, `checker` what of the official tool asks for it."""
+    """A rule in our words. `source` is where it stands in the rules, `checker` what of the tool asks for it."""
 
     id: str
     title: str
@@ -32,8 +32,8 @@ class Rule:
 class Finding:
     """One thing that is wrong. `path` is as a reader of the tree would write it, `line` 0 where it means the whole.
 
-    `level`: an error makes a verdict "not compliant", a warning does not. `text` is what the official tool says, word for
-    word; `silent` says that it says nothing, `fall` that it stops with a traceback.
+    `level`: an error makes a verdict "not compliant", a warning does not. `official` is what the official tool does:
+    it says it (then `text` has its words), says nothing, or falls over with a traceback (then `text` has its end).
     """
 
     rule: str

@@ -1,14 +1,11 @@
 """The verdict on one result: what the official package checker says of its folder, and what it does not say.
 
-All that the checker does to a result is done here in its order and its words (package_checker.
-check_training_result_files), on what is known of each log. Where it would stop with a traceback the result has no
-official answer, and a finding names the cause.
+Where the checker would stop with a traceback the result has no official answer, and a finding names the cause.
 """
 
 from __future__ import annotations
 
 import difflib
-import glob
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,23 +13,14 @@ from pathlib import Path
 
 from mlperf_logging.benchmark_meta import get_allowed_benchmarks, get_result_file_counts
 
-from podium.verdict import findings, params, power, rcptest, seeds
-from podium.verdict.compliance import Message
+from podium.verdict import findings, folder, params, rcptest
 from podium.verdict.digest import Digest
 from podium.verdict.findings import ERROR, WARNING, Finding
+from podium.verdict.folder import Case, Options
 from podium.verdict.hearing import FAIL, NONE, PASS, SKIPPED, Hearing
 from podium.verdict.params import Parameter
 from podium.verdict.rcptest import Outcome
 from podium.verdict.tree import Result
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the submission asks the checker for: in its root as flags, in the folders below as params files."""
-
-    rcp_bypass: bool = False
-    seeds_bypass: bool = False
-    train_samples: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,24 +71,7 @@ class Verdict:
         return NONE if None in answers else PASS if answers.count(False) <= allowed and answers else FAIL
 
 
-@dataclass(frozen=True)
-class _Case:
-    """A result before the checker: the logs that it sees with what is known of them, and how things are written."""
-
-    result: Result
-    logs: tuple[Path, ...]
-    known: Mapping[Path, Digest]
-    round: str
-    required: int
-
-    @property
-    def digests(self) -> list[tuple[str, Digest]]:
-        return [(self.result.shown(path), self.known[path]) for path in self.logs]
-
-
-def judge(
-    result: Result, known: Mapping[Path, Digest], round: str, division: str | None, options: Options
-) -> Verdict:
+def judge(result: Result, known: Mapping[Path, Digest], round: str, division: str | None, options: Options) -> Verdict:
     """The verdict on a result whose logs are `known`.
 
     `division` is the word in the description of its system, None where the checker cannot read one and falls over.
@@ -110,7 +81,7 @@ def judge(
     logged = next((str(known[path].division) for path in result.logs if known[path].division), "")
     if result.benchmark not in get_allowed_benchmarks("training", round):
         return _skipped(result, known, round, division or logged)
-    case = _Case(result, _seen(result, before), known, round, required)
+    case = Case(result, folder.seen(result, before), known, round, required)
     way, why = rcptest.way([digest for _, digest in case.digests], options.train_samples)
     if division is None:
         before.fall()
@@ -118,16 +89,16 @@ def judge(
     full = _with(options, inner)
     hearing = Hearing()
     hearing.join(before)
-    seeded, compared, outcome = _hear(hearing, case, word == "closed", full, way)
+    seeded, compared, outcome = folder.hear(hearing, case, word == "closed", full, way)
     otherwise = None
     if outcome.benchmark == "bert":
         other = rcptest.EPOCHS if way == rcptest.SAMPLES else rcptest.SAMPLES
-        otherwise = rcptest.test(Hearing(), round, case.digests, other, full.rcp_bypass, result.shown())
+        otherwise = rcptest.test(Hearing(), round, case.listed, other, full.rcp_bypass, result.shown())
     plain = hearing.answer
     if way == rcptest.SAMPLES or options != Options():
         again = Hearing()
         again.join(before)
-        _hear(again, case, word == "closed", _with(Options(), inner), rcptest.EPOCHS)
+        folder.hear(again, case, word == "closed", _with(Options(), inner), rcptest.EPOCHS)
         plain = again.answer
     return Verdict(
         result=result,
@@ -148,9 +119,9 @@ def judge(
 def judge_log(result: Result, known: Mapping[Path, Digest]) -> Verdict:
     """The verdict on the logs of a result apart: by the rules of the round, and nothing of the result."""
     hearing = Hearing()
-    case = _Case(result, result.logs, known, "", len(result.logs))
-    wrong = _comply(hearing, case)
-    _explain(hearing, case, ERROR)
+    case = Case(result, result.logs, known, "", len(result.logs))
+    wrong = folder.comply(hearing, case)
+    folder.explain(hearing, case, ERROR)
     if wrong:
         hearing.fail(f"{len(wrong)} files do not comply")
     runs = tuple(_run(result, path, known[path]) for path in result.logs)
@@ -159,148 +130,8 @@ def judge_log(result: Result, known: Mapping[Path, Digest]) -> Verdict:
     return Verdict(result, division, 1, answer, answer, said, runs, SKIPPED, None, None, (), tuple(hearing.found))
 
 
-def _hear(hearing: Hearing, case: _Case, closed: bool, options: Options, way: str) -> tuple[Hearing, Hearing, Outcome]:
-    """Everything that the checker does to a folder; the hearings of seeds and RCP also where they do not count."""
-    _count(hearing, case)
-    wrong = _comply(hearing, case)
-    if power_folder := case.result.other("power"):
-        shown = case.result.shown(power_folder)
-        wrong |= power.check(hearing, power_folder, case.logs, case.round, shown)
-    _tolerate(hearing, case, wrong)
-    seeded, compared = Hearing(), Hearing()
-    _seed(seeded, case, options.seeds_bypass)
-    outcome = rcptest.test(compared, case.round, case.digests, way, options.rcp_bypass, case.result.shown())
-    if closed:
-        hearing.join(seeded)
-        if case.result.benchmark != "minigo":
-            hearing.join(compared)
-    return seeded, compared, outcome
-
-
-def _seen(result: Result, hearing: Hearing) -> tuple[Path, ...]:
-    """The logs that the checker sees: it takes the name of the folder for a pattern, so [, ] and * hide them."""
-    shown = result.shown()
-    if not glob.has_magic(shown):
-        return result.logs
-    base = glob.escape(str(result.folder).removesuffix(shown))
-    found = tuple(Path(path) for path in sorted(glob.glob(f"{base}{shown}/result_*.txt")))
-    seen = tuple(path for path in result.logs if path in found)
-    if seen != result.logs:
-        told = f"{len(result.logs)} logs, of which the checker finds {len(seen)}"
-        hearing.found.append(findings.silent("name-pattern", ERROR, shown, "no [ ] * ? in names", told))
-    return seen
-
-
-def _count(hearing: Hearing, case: _Case) -> None:
-    shown, found = case.result.shown(), len(case.logs)
-    if found != case.required:
-        text = (
-            f"Incorrect number of files in dir, or wrong file names in directory {shown}, "
-            f"found {found}, expected {case.required}"
-        )
-        rule = Finding("run-count", ERROR, shown, 0, f"{case.required} logs result_*.txt", str(found), text)
-        hearing.fail(text, rule)
-    listed = [path.name for path in case.result.others] if found or not case.result.logs else []
-    unknown = [name for name in listed if name != params.PARAMS]
-    if unknown:
-        hearing.warn(
-            f"Detected {found + len(listed)} total files in directory {shown}, but some do not conform to naming "
-            "convention, should you rename them to result_*.txt ?"
-        )
-    if listed:
-        text = f"Unknown files in result directory: {shown}"
-        names = ", ".join(unknown[:8]) + (" …" if len(unknown) > 8 else "")
-        rule = Finding("unknown-files", WARNING, shown, 0, "nothing but result_*.txt", names, text)
-        hearing.warn(text, *([rule] if unknown else []))
-
-
-def _comply(hearing: Hearing, case: _Case) -> set[str]:
-    """Each log by the rules of the round; the names of those that do not comply, for the caller to weigh."""
-    wrong = set()
-    for path in case.logs:
-        digest = case.known[path]
-        hearing.said += [f"WARNING: {text.strip()}" for text in messages(digest)]
-        if digest.fall is not None:
-            hearing.fall(findings.of_fall(digest.fall, case.result.shown(path)))
-        elif not digest.compliant:
-            wrong.add(path.stem)
-    return wrong
-
-
-def _tolerate(hearing: Hearing, case: _Case, wrong: set[str]) -> None:
-    """Some logs may fail (olympic scoring drops them); then their errors weigh no more than warnings."""
-    unet3d = case.result.benchmark == "unet3d"
-    accepted = 0 < len(wrong) <= (4 if unet3d else 1)
-    _explain(hearing, case, WARNING if accepted else ERROR)
-    shown = case.result.shown()
-    if accepted:
-        few = f"{len(wrong)} files do not comply" if unet3d else "1 file does not comply"
-        text = f"{few}, accepting this under olympic scoring"
-        named = ", ".join(sorted(wrong))
-        hearing.warn(text, Finding("runs-tolerated", WARNING, shown, 0, "logs that all comply", named, text))
-    elif wrong:
-        text = f"{len(wrong)} files do not comply, directory cannot be accepted"
-        allowed = f"at most {4 if unet3d else 1} that do not comply"
-        hearing.fail(text, Finding("runs-not-compliant", ERROR, shown, 0, allowed, ", ".join(sorted(wrong)), text))
-
-
-def _explain(hearing: Hearing, case: _Case, level: str) -> None:
-    """A finding for everything that is said of a log; errors weigh as `level` says."""
-    for path in case.logs:
-        digest, shown = case.known[path], case.result.shown(path)
-        hearing.found += [findings.of_message(message, shown, level) for message in _explained(digest)]
-        hearing.found += [findings.of_message(message, shown, WARNING) for message in digest.warnings]
-
-
-def _seed(hearing: Hearing, case: _Case, bypass: bool) -> None:
-    if bypass:
-        return
-    runs = [(path, digest.seeds) for path, digest in case.digests]
-    try:
-        errors = seeds.check(runs)
-    except TypeError as error:
-        text = f"TypeError: {error}"
-        found = "an object or a list"
-        shown = case.result.shown()
-        hearing.fall(Finding("seed-unreadable", ERROR, shown, 0, "file and lineno as text and number", found, text, "falls over"))
-        return
-    for path, found in runs:
-        if len(found.found) > 1:
-            numbers = ", ".join(str(seed.value) for seed in found.found[:8])
-            hearing.found.append(findings.silent("seed-several", WARNING, path, "one seed for each run", numbers))
-    if errors:
-        texts = "\n".join(message.text for _, message in errors)
-        hearing.fail(
-            f"Seed checker failed and found the following errors: {texts}",
-            *(findings.of_message(message, runs[index][0]) for index, message in errors),
-        )
-        hearing.fail("Seed checker failed")
-
-
-def messages(digest: Digest) -> list[str]:
-    """What the official compliance checker logs about one log, in its order."""
-    said = []
-    if digest.broken and digest.compliant is not None:
-        said.append(" Found parsing errors:")
-        for item in digest.broken:
-            said += [f"  {item.text}", f"   ^^  {item.why}"]
-    if digest.warnings or digest.errors:
-        said.append(" " + ("\n" + "-" * 30 + "\n").join(item.text for item in (*digest.warnings, *digest.errors)))
-    return said
-
-
-def _explained(digest: Digest) -> list[Message]:
-    """The errors of a log, each broken line as one of its own."""
-    lines = [
-        Message(f"{item.text[:500]}\n  ^^  {item.why}", "log-json", "", item.line, "JSON after the token", item.why)
-        for item in digest.broken
-        if digest.compliant is not None
-    ]
-    return [*lines, *(message for message in digest.errors if message.kind != "log-json")]
-
-
 def _run(result: Result, path: Path, digest: Digest) -> Run:
-    return Run(result.shown(path), digest.compliant, tuple(messages(digest)))
+    return Run(result.shown(path), digest.compliant, tuple(digest.messages()))
 
 
 def _silent(
@@ -350,11 +181,11 @@ def _parameters(result: Result) -> tuple[list[Parameter], Hearing]:
     """The params files of the system and the result, and a hearing that knows of one that cannot be read."""
     hearing = Hearing()
     found: list[Parameter] = []
-    for folder, place in ((result.folder.parent, "system"), (result.folder, "result")):
+    for where, place in ((result.folder.parent, "system"), (result.folder, "result")):
         try:
-            found += params.read(folder, place)
+            found += params.read(where, place)
         except (OSError, UnicodeDecodeError) as error:
-            shown = f"{result.shown(folder)}/{params.PARAMS}"
+            shown = f"{result.shown(where)}/{params.PARAMS}"
             text = f"{type(error).__name__}: {error}"
             hearing.fall(Finding("params-unreadable", ERROR, shown, 0, "a text file", str(error), text, "falls over"))
     hearing.found += [params.finding(item, f"{result.shown(item.path)}") for item in found if not item.counts]

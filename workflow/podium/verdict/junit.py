@@ -1,4 +1,4 @@
-"""The answer of `podium check` as JUnit XML, which every CI system shows: a suite for each result, a case for each check."""
+"""The answer of `podium check` as JUnit XML, which CI systems show: a suite for each result, a case for each log."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ def report(submissions: Sequence[Submission]) -> str:
             logs = {run.path: [found for found in verdict.findings if found.path == run.path] for run in verdict.runs}
             rest = [found for found in verdict.findings if found.path not in logs]
             suites.append(_suite(verdict.result.shown(), [*logs.items(), (verdict.result.shown(), rest)]))
-    return '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="podium check">\n' + "".join(suites) + "</testsuites>\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="podium check">\n'
+        + "".join(suites)
+        + "</testsuites>\n"
+    )
 
 
 def _suite(name: str, cases: Sequence[tuple[str, Iterable[Finding]]]) -> str:
     failed = sum(any(finding.level == ERROR for finding in found) for _, found in cases)
     body = "".join(_case(name, case, list(found)) for case, found in cases)
-    return f"<testsuite name={_quoted(name)} tests={_quoted(len(cases))} failures={_quoted(failed)}>\n{body}</testsuite>\n"
+    return (
+        f"<testsuite name={_quoted(name)} tests={_quoted(len(cases))} failures={_quoted(failed)}>\n{body}</testsuite>\n"
+    )
 
 
 def _case(suite: str, name: str, found: Sequence[Finding]) -> str:
@@ -61,4 +67,6 @@ def _text(parts: Iterable[str]) -> str:
 
 def _allowed(text: str) -> str:
     """Without the characters that XML 1.0 has no way to write: most control characters, lone surrogates."""
-    return "".join(char if char in "\t\n" or (char >= " " and not "\ud800" <= char <= "\udfff") else "?" for char in text)
+    return "".join(
+        char if char in "\t\n" or (char >= " " and not "\ud800" <= char <= "\udfff") else "?" for char in text
+    )

@@ -41,8 +41,8 @@ class LogLine:
 
 @dataclass(frozen=True)
 class Broken:
-    """A line with the token that is no record. `why` is what the official parser says of it; `fatal` names the exception
-    that it falls over with, where it says nothing."""
+    """A line with the token that is no record. `why` is what the official parser says of it; `fatal` is the exception
+    with which it falls over, where it does."""
 
     line: int
     text: str

@@ -26,7 +26,9 @@ def check(hearing: Hearing, folder: Path, logs: Sequence[Path], round: str, show
             hearing.fall(Finding("power-layout", ERROR, shown, 0, expected, _why(folder, logs), text, "falls over"))
     for line in lines:
         text = line.removeprefix("WARNING: ").replace(str(folder), shown)
-        hearing.warn(text, Finding("power-logs", WARNING, shown, 0, "power logs of every run, numbered alike", text, text))
+        hearing.warn(
+            text, Finding("power-logs", WARNING, shown, 0, "power logs of every run, numbered alike", text, text)
+        )
     return wrong
 
 

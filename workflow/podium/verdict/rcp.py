@@ -1,9 +1,9 @@
 """Reference convergence points (RCP): did the runs of a result converge no faster than the reference can?
 
-The data is that of the pinned package (mlperf_logging/rcp_checker/training_<round>/rcps_<benchmark>.json) and the method
-that of its rcp_checker, number for number: olympic mean, one-sided t-test at 5 %, pruning, interpolation between batch
-sizes. The official module needs SciPy and NumPy, which take longer to import than the work takes; the few functions
-needed of them are written out here, and a test holds every reference of every round against the official answer.
+The data is that of the pinned package (mlperf_logging/rcp_checker/training_<round>/rcps_<benchmark>.json) and the
+method that of its rcp_checker, number for number: olympic mean, one-sided t-test at 5 %, pruning, interpolation between
+batch sizes. The official module needs SciPy and NumPy, which take longer to import than the work takes; the few
+functions needed of them are written out here, and a test holds every reference of every round against the official one.
 
 Epochs stand for the unit of the round: epochs, or samples.
 """
@@ -213,9 +213,7 @@ def _beta(x: float, a: float, b: float) -> float:
     """I_x(a, b) by its continued fraction (Lentz's method), from the side on which that converges fast."""
     if x in (0.0, 1.0):
         return x
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
     if x < (a + 1) / (a + b + 2):
         return front * _fraction(x, a, b) / a
     return 1 - front * _fraction(1 - x, b, a) / b

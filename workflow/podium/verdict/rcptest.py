@@ -49,7 +49,9 @@ def way(digests: Sequence[Digest], asked: bool) -> tuple[str, str]:
     return EPOCHS, "epoch_num counts samples" if epochs else "no run converged"
 
 
-def test(hearing: Hearing, round: str, digests: Sequence[tuple[str, Digest]], way: str, bypass: bool, folder: str) -> Outcome:
+def test(
+    hearing: Hearing, round: str, digests: Sequence[tuple[str, Digest]], way: str, bypass: bool, folder: str
+) -> Outcome:
     """Make the test over the logs of a result, given by path; what is wrong goes to `hearing`."""
     points = [(path, digest.samples if way == SAMPLES else digest.epochs) for path, digest in digests]
     for path, point in points:
@@ -98,7 +100,9 @@ def _same(hearing: Hearing, points: Sequence[tuple[str, Point]], folder: str) ->
         benchmark = point.benchmark if benchmark is None else benchmark
     if benchmark is None:
         found = "no submission_benchmark in any log" if points else "no logs"
-        hearing.fall(Finding("rcp-no-logs", ERROR, folder, 0, "the logs of a benchmark", found, "KeyError: None", "falls over"))
+        hearing.fall(
+            Finding("rcp-no-logs", ERROR, folder, 0, "the logs of a benchmark", found, "KeyError: None", "falls over")
+        )
         return None
     return benchmark, batch_size
 
@@ -114,7 +118,11 @@ def _say(hearing: Hearing, answer: Answer, folder: str, lost: int) -> None:
     if answer.message.startswith("Missing RCP") or answer.message == "Cannot find any RCPs":
         rule, expected, found = "rcp-missing", "a reference at this batch size", answer.message
     elif answer.message == "Insufficient convergence":
-        rule, expected, found = "rcp-convergence", "status success in all runs but the one or four allowed", f"{lost} others"
+        rule, expected, found = (
+            "rcp-convergence",
+            "status success in all runs but the one or four allowed",
+            f"{lost} others",
+        )
     elif answer.message.startswith("Could not detect"):
         rule, expected, found = "rcp-batch-size", "global_batch_size in every log", "none"
     else:

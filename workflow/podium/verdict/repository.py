@@ -53,7 +53,10 @@ def _sizes(files: list[str], root: str) -> list[Finding]:
     limit = 50 * 1024 * 1024
     sizes = {path: os.lstat(path).st_size for path in files}
     large = [path for path, size in sizes.items() if size > limit]
-    return [_finding("repository-size", ERROR, path, root, "at most 50 MiB", f"{sizes[path] / 2**20:.1f} MiB") for path in large]
+    return [
+        _finding("repository-size", ERROR, path, root, "at most 50 MiB", f"{sizes[path] / 2**20:.1f} MiB")
+        for path in large
+    ]
 
 
 def _links(dead: list[Path], root: str) -> list[Finding]:

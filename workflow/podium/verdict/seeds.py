@@ -36,7 +36,9 @@ def collect(lines: Sequence[LogLine], broken: Sequence[Broken]) -> Seeds:
     """The seeds among the lines with key `seed`; a log with a broken line has none for the checker."""
     if broken:
         pairs = [f"{item.text}\n  ^^  {item.why}" for item in broken]
-        return Seeds((), "\n".join(["Found parsing errors:", *pairs, "", "Log lines had parsing errors."]), broken[0].line)
+        return Seeds(
+            (), "\n".join(["Found parsing errors:", *pairs, "", "Log lines had parsing errors."]), broken[0].line
+        )
     found = []
     for line in lines:
         try:

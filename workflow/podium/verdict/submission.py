@@ -14,8 +14,9 @@ from podium.verdict import description, findings, params, repository
 from podium.verdict.description import Description
 from podium.verdict.digest import Digest
 from podium.verdict.findings import ERROR, WARNING, Finding
+from podium.verdict.folder import Options
 from podium.verdict.hearing import FAIL, NONE, PASS
-from podium.verdict.judge import Options, Verdict, judge, judge_log
+from podium.verdict.judge import Verdict, judge, judge_log
 from podium.verdict.params import Parameter
 from podium.verdict.repository import Repository
 from podium.verdict.rulefiles import numbers
@@ -26,8 +27,8 @@ from podium.verdict.tree import Result, Submitter, Tree
 class Submission:
     """What is to be said of a submitter's tree, or of the part of one that was asked about.
 
-    `official` is the package checker's answer on it as a whole: pass, fail, or none where it falls over; `plain` the same
-    without the flags of the root's params file and with bert read by epoch_num. `findings` are of the tree itself.
+    `official` is the package checker's answer on it as a whole: pass, fail, or none where it falls over; `plain` the
+    same without the flags of the root's params file and with bert read by epoch_num. `findings` are of the tree itself.
     """
 
     name: str
@@ -73,6 +74,8 @@ def _submission(submitter: Submitter, kind: str, known: Mapping[Path, Digest], r
         if placed and system.description not in described:
             described[system.description] = description.missing(_shown(submitter, system.description))
         division = described[system.description].division if placed else None
+        if placed and division is None and described[system.description].official == FAIL:
+            found.append(_without_division(_shown(submitter, system.description)))
         verdicts += [judge(result, known, round, division, options) for result in placed]
         loose = [_named_by_logs(result, known) for result in system.results if result.loose]
         verdicts += [judge(result, known, round, division, options) for result, division in loose]
@@ -90,6 +93,12 @@ def _submission(submitter: Submitter, kind: str, known: Mapping[Path, Digest], r
         parameters=tuple(asked),
         findings=tuple(found),
     )
+
+
+def _without_division(shown: str) -> Finding:
+    """A description that the system checker can read and the package checker cannot."""
+    expected = "a JSON object with a field division"
+    return Finding("description-unreadable", ERROR, shown, 0, expected, "none", "KeyError: 'division'", "falls over")
 
 
 def _named_by_logs(result: Result, known: Mapping[Path, Digest]) -> tuple[Result, str]:

@@ -116,10 +116,12 @@ def read(path: Path, only: tuple[str, ...] = ()) -> Tree:
         return Tree(path, "round", tuple(submitter(place / name) for name in _wanted(path, names, only)))
     if place.name == "results" and _folders(place):
         return Tree(path, "submitter", (submitter(place.parent),))
-    if place.parent.name == "results" or any(_logs(place / name) for name in _folders(place)):
+    if place.parent.name == "results":
         return Tree(path, "system", (_part(place),))
     if place.parent.parent.name == "results" or _logs(place):
         return Tree(path, "result", (_part(place.parent, place),))
+    if any(_logs(place / name) for name in _folders(place)):
+        return Tree(path, "system", (_part(place),))
     raise BadInput(
         f"{path} holds no results",
         "folders systems/ and results/, submitters that have them, or result_*.txt",
