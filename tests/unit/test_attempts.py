@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support import SCRIPTED, first_plan
 
 from podium import files, plan
 from podium.errors import BadInput
 from podium.runs import run as runs
+from support import SCRIPTED, first_plan
 
 
 def test_every_attempt_gets_its_verdict_when_it_ends(prepared, built, capsys):
