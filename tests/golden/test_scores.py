@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 
 import pytest
-from support import SHARED
 
 from podium.verdict import score_tree, tree
 from podium.verdict.score import olympic
+from support import SHARED
 
 PUBLISHED = SHARED / "data" / "published"
 pytestmark = pytest.mark.skipif(not PUBLISHED.is_dir(), reason="no shared/data/published beside the checkout")

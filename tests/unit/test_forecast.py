@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-import synthetic
-from support import SCRIPTED, SHARED, first_plan
 
+import synthetic
 from podium import cli
 from podium.runs import run as runs
 from podium.verdict import forecast, forecast_history, forecast_model, rcp, tree
 from podium.verdict.forecast_history import Trial
 from podium.verdict.forecast_model import Interval, Seen
+from support import SCRIPTED, SHARED, first_plan
 
 FIXTURES = SHARED / "data" / "published" / "fixtures"
 REFERENCE = rcp.at("3.0.0", "rnnt", 1536)  # mean 48.9 epochs

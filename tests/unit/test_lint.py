@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-import synthetic
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import mutated
-from support import REPOSITORY, SHARED
 
+import synthetic
+from mutations import mutated
 from podium import cli, files
 from podium.verdict import lint, lint_files, lint_logs, tree
-from podium.verdict.lint_schedule import miss, misnumbered, schedule
+from podium.verdict.lint_schedule import misnumbered, miss, schedule
+from support import REPOSITORY, SHARED
 
 START = 1_681_000_000_000  # ms since 1970: April 2023, in round 3.0
 FIXTURES = SHARED / "data" / "published" / "fixtures"

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-import synthetic
 
+import synthetic
 from podium import cli, files
 from podium.verdict import score_tree, tree
 from podium.verdict.score import olympic

@@ -7,7 +7,6 @@ import math
 import random
 
 import pytest
-from support import SCRIPTED, first_plan
 
 from podium import files, plan
 from podium.package import system
@@ -16,6 +15,7 @@ from podium.runs import select
 from podium.runs.ledger import Attempt
 from podium.verdict import check
 from podium.verdict.score import olympic
+from support import SCRIPTED, first_plan
 
 
 def attempt(number: int, minutes: float, outcome: str = "converged") -> Attempt:

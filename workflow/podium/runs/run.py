@@ -204,7 +204,12 @@ def _tell(wanted: Plan, verdict: Mapping[str, Any]) -> None:
     """Say at once what the rules of the round say of an attempt that has ended."""
     words = "complies" if verdict["compliant"] else "does not comply"
     told = [line for message in verdict["messages"] for line in message.splitlines()[:1]] or [""]
-    print(f"check {wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}: {words}", *told, sep="\n  ", file=sys.stderr)
+    print(
+        f"check {wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}: {words}",
+        *told,
+        sep="\n  ",
+        file=sys.stderr,
+    )
 
 
 def _lost(config: Config, wanted: Plan, number: int, why: str) -> PodiumError:

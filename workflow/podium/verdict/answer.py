@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from podium.verdict.description import Description
-from podium.verdict.findings import Finding, worst
+from podium.verdict.findings import worst
 from podium.verdict.hearing import FAIL, NONE, PASS
 from podium.verdict.judge import Verdict
 from podium.verdict.params import Parameter

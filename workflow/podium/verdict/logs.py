@@ -121,9 +121,9 @@ def parse(text: str, lineno: int, line: int) -> LogLine:
     Raises ValueError where the official parser reports an error; any other exception is one that it does not catch.
     """
     record = _object(text)
-    timestamp = float(record["time_ms"])
-    value = {"value": record["value"], "metadata": record["metadata"]}
-    return LogLine(text, timestamp, record["key"], value, lineno, line)
+    # In the order of the official parser: of several missing names it complains of the first.
+    timestamp, key = float(record["time_ms"]), record["key"]
+    return LogLine(text, timestamp, key, {"value": record["value"], "metadata": record["metadata"]}, lineno, line)
 
 
 def _object(text: str) -> Any:
