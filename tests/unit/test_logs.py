@@ -64,7 +64,7 @@ def test_broken_lines_are_named_by_number(tmp_path):
     broken = logs.summarise(read(tmp_path, "\n".join(lines).encode())).broken
     assert [item.line for item in broken] == [2, 3, 4, 5]
     assert [bool(item.fatal) for item in broken] == [False, True, True, False]
-    assert broken[2].why == "no value"
+    assert broken[2].why == "no key"
 
 
 def test_a_log_without_run_stop_has_no_minutes(tmp_path):
