@@ -1,7 +1,7 @@
 """The fetch step of `make bench-data`: a file from a server on this machine, against `curl` and then `md5sum`.
 
-`bench data fetch value=<times as fast> bar=0.8 ok|short`: the best of each of several rounds that take both in turn,
-for others may use the machine too. Podium computes sha256 beside the published md5 and syncs the file to the disk; curl and
+`bench data fetch value=<times as fast> bar=0.8 ok|short`: the best of each of several rounds that take both in turn, as
+others may use the machine too. Podium computes sha256 beside the published md5 and syncs the file to the disk; curl and
 md5sum do neither.
 """
 

@@ -17,8 +17,8 @@ from faulty import serve
 from podium import cli, manifest, plan
 from podium import config as configuration
 from podium.config import Transfer
-from podium.data import fetch
-from podium.data.transfer import Wanted, access, gather, http, segments
+from podium.data import catalog, fetch
+from podium.data.transfer import Wanted, access, gather, http, line, segments
 from podium.data.transfer.gather import gather as bring
 from podium.errors import BadEnvironment, BadInput
 from support import REPOSITORY
@@ -38,8 +38,8 @@ def server():
 def pauses(monkeypatch):
     """No test waits: the pauses that would have been made, as (failures in a row, seconds the server asked for)."""
     made = []
-    monkeypatch.setattr(segments.Line, "pause", lambda self, failures, after: made.append((failures, after)))
-    monkeypatch.setattr(segments.time, "sleep", made.append)
+    monkeypatch.setattr(line.Line, "pause", lambda self, failures, after: made.append((failures, after)))
+    monkeypatch.setattr(line.time, "sleep", made.append)
     return made
 
 
@@ -131,12 +131,12 @@ def test_a_passing_fault_is_waited_out(server, tmp_path, fault):
 def test_pauses_grow_and_are_never_the_same_for_all(monkeypatch):
     waits = []
     monkeypatch.undo()
-    with segments.line(1, None, lambda count: None) as way:
+    with line.line(TRANSFER, lambda count: None) as way:
         monkeypatch.setattr(way.ended, "wait", lambda seconds: waits.append(seconds))
         for failures in range(1, 9):
             way.pause(failures, None)
         way.pause(1, 30.0)
-    limits = [min(segments.LONGEST_PAUSE, 2.0 ** (n - 1)) for n in range(1, 9)]
+    limits = [min(line.LONGEST_PAUSE, 2.0 ** (n - 1)) for n in range(1, 9)]
     assert all(limit / 2 <= wait <= limit for wait, limit in zip(waits, limits, strict=False))
     assert waits[-1] == 30.0
     assert len(set(waits)) == len(waits)
@@ -273,6 +273,20 @@ def test_a_wrong_beginning_from_an_earlier_try_is_thrown_away(server, tmp_path):
     assert server.ranges[-1] == "bytes=0-1048575"
 
 
+@pytest.mark.parametrize("left", [100, 0, None])
+def test_a_part_file_that_is_shorter_than_its_record_is_thrown_away(server, tmp_path, left):
+    server.faults[:], server.always = ["", "cut@400000"], "404"
+    with pytest.raises(BadInput):
+        get(tmp_path, wanted(f"{server.url}/data.bin"))
+    part, server.always = tmp_path / "raw/.data.bin.part", ""
+    if left is None:
+        part.unlink()
+    else:
+        os.truncate(part, left)
+    get(tmp_path, wanted(f"{server.url}/data.bin"))
+    assert whole(tmp_path)
+
+
 def test_what_each_source_said_is_told_and_so_is_every_file(server, tmp_path):
     items = [
         Wanted(f"{number}", ("file:/nowhere", f"{server.url}/{number}"), 5, {"sha256": SHA256}) for number in range(3)
@@ -308,7 +322,7 @@ def test_two_files_of_one_name_are_refused(server, tmp_path):
 
 def test_the_speed_limit_holds(server, tmp_path, monkeypatch):
     waits = []
-    with segments.line(4, 2e6, lambda count: None) as way:
+    with line.line(Transfer(4, 2.0), lambda count: None) as way:
         monkeypatch.setattr(way.ended, "wait", lambda seconds: waits.append(seconds))
         segments.bring(f"{server.url}/data.bin", tmp_path / ".part", None, {"sha256": SHA256}, ("sha256",), way)
     assert max(waits) == pytest.approx(len(CONTENT) / 2e6, rel=0.3)
@@ -422,6 +436,33 @@ def test_a_mirror_without_a_manifest_has_what_the_catalog_names(server, write_co
     train = items["ILSVRC2012_img_train.tar"]
     assert train.sources == (f"{server.url}/mirror/ILSVRC2012_img_train.tar",)
     assert (train.bytes, train.hashes["md5"]) == (147897477120, "1d675b47d978889d74fa0da5fadfb00e")
+
+
+def test_a_set_of_the_catalog_comes_by_its_listing(server, write_config, monkeypatch):
+    """An entry as those in the catalog: two files of a listing, one of another place that is known beforehand."""
+    lines = f"{MD5}  a/data.bin\n{' ' * 32}  a/note.txt\n"
+    server.files |= {"set.uri": f"{server.url}/bucket".encode(), "set.md5": lines.encode(), "other": b"12345"}
+    server.files |= {"bucket/a/data.bin": CONTENT, "bucket/a/note.txt": b"note"}
+    facts = {
+        "name": "imagenet",
+        "access": "public",
+        "footprint": {"raw": 2_000_000, "peak": 2_000_000},
+        "listings": [{"listing": f"{server.url}/set", "into": "."}],
+        "files": [{"path": "other.txt", "bytes": 5, "sources": ["http://127.0.0.1:9/other", f"{server.url}/other"]}],
+    }
+    monkeypatch.setattr(catalog, "entry", lambda name: facts)
+    config = load(write_config, "catalog")
+    dataset = config.dataset("imagenet")
+    monkeypatch.setattr("podium.files.shutil.disk_usage", lambda path: type("Usage", (), {"free": 1_900_000})())
+    with pytest.raises(BadEnvironment, match="disk too small"):
+        fetch.fetch(config, dataset)
+    monkeypatch.undo()
+    monkeypatch.setattr(catalog, "entry", lambda name: facts)
+    assert [entry.path for entry in fetch.fetch(config, dataset).files] == ["a/data.bin", "a/note.txt", "other.txt"]
+    facts["files"][0]["sources"].pop()
+    with pytest.raises(BadInput, match=r"no source of other\.txt answers") as error:
+        fetch.fetch(config, dataset)
+    assert "http://127.0.0.1:9: " in error.value.found
 
 
 def test_a_missing_an_empty_and_a_gated_source(tmp_path, write_config):

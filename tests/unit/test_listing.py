@@ -8,7 +8,7 @@ import pytest
 
 from faulty import serve
 from podium.data import catalog, listing
-from podium.data.transfer import Wanted, access, segments
+from podium.data.transfer import Wanted, access, line
 from podium.errors import BadInput
 
 ONE, TWO, THREE = "1" * 32, "2" * 32, "3" * 32
@@ -102,7 +102,7 @@ def test_a_listing_behind_a_login_says_what_to_set_and_asks_nobody(site, monkeyp
 
 
 def test_a_passing_fault_of_the_storage_is_waited_out(site, monkeypatch):
-    monkeypatch.setattr(segments.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(line.time, "sleep", lambda seconds: None)
     site.faults[:] = ["503", "", "cut@3", "", ""]
     assert len(listed(site)) == 3
 

@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 from podium import cli, manifest, plan
 from podium import config as configuration
 from podium.data import fetch, stage
-from podium.data.transfer import Again, s3, segments, upload
+from podium.data.transfer import Again, line, s3, segments, upload
 from podium.errors import BadInput, Findings
 
 SEVERAL_PARTS = random.Random(2).randbytes(upload.PART + 5000)
@@ -49,7 +49,7 @@ def bucket(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(segments.Line, "pause", lambda *_: None)
+    monkeypatch.setattr(line.Line, "pause", lambda *_: None)
 
 
 def objects(client):

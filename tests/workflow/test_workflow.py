@@ -57,6 +57,20 @@ def test_the_demo_plans_all_required_runs(tmp_path):
     assert not (tmp_path / "work").exists(), "a dry run makes nothing"
 
 
+def test_a_set_that_is_read_as_it_is_fetched_is_fetched_and_verified_but_not_prepared(tmp_path):
+    source, path = tmp_path / "source", tmp_path / "config.yaml"
+    source.mkdir()
+    for split in ("train", "validation"):
+        (source / f"{split}-00000-of-00001.parquet").write_bytes(b"PAR1 and so on")
+    value = config_text(tmp_path / "work")
+    value["data"]["sets"]["govreport"] = {"source": f"file:{source}", "layout": "raw"}
+    path.write_text(yaml.safe_dump(value))
+    folder = tmp_path / "work" / "data" / "govreport"
+    told = snakemake(path, "--", str(folder / "raw.verify.json"))
+    assert planned(told) == {"fetch_dataset": 1, "verify_dataset": 1, "total": 2}
+    assert (folder / "raw" / "manifest.json").exists()
+
+
 def test_a_misspelt_key_stops_the_workflow_before_anything_starts(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config_text(tmp_path / "work") | {"sistems": {}}))

@@ -41,12 +41,12 @@ rule fetch_dataset:
 
 rule prepare_dataset:
     """Turn a fetched data set into the layout that implementations read; some are read as they are fetched (raw)."""
-    wildcard_constraints:
-        layout="(?!raw/)[^/]+",
     input:
         CONFIG.data_root / "{dataset}" / "raw" / "manifest.json",
     output:
         CONFIG.data_root / "{dataset}" / "{layout}" / "manifest.json",
+    wildcard_constraints:
+        layout="(?!raw/)[^/]+",
     threads: max(1, workflow.cores // 2)  # so that a second set, or an image, is made beside it
     params:
         of=lambda w: DATASETS[w.dataset].params,

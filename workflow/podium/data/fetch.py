@@ -12,8 +12,9 @@ from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config, DataSet
 from podium.data import catalog, layout, preview, sources
-from podium.data.transfer import Refused, Wanted, segments
+from podium.data.transfer import Refused, Wanted
 from podium.data.transfer.gather import gather
+from podium.data.transfer.line import text
 from podium.errors import BadInput
 
 
@@ -42,7 +43,7 @@ def _mirrored(dataset: DataSet) -> list[Wanted]:
     """The files of a mirror: those of its manifest, as `podium stage` leaves it, or those that the catalog names."""
     base = dataset.source.rstrip("/")
     try:
-        return _listed(manifest.parsed(segments.text(f"{base}/{manifest.NAME}"), f"{base}/{manifest.NAME}"), base)
+        return _listed(manifest.parsed(text(f"{base}/{manifest.NAME}"), f"{base}/{manifest.NAME}"), base)
     except Refused as refusal:
         facts = catalog.entry(dataset.name)
         if "listings" in facts:
@@ -73,6 +74,8 @@ def fetch(config: Config, dataset: DataSet) -> manifest.Manifest:
         facts = catalog.entry(dataset.name)
         advice = facts.get("ask", "try again later") + f" Or set data.sets.{dataset.name}.source to file:FOLDER"
         items = preview.answering(items, advice)
+        there = sum((raw / path).stat().st_blocks * 512 for path in files.walk(raw))
+        files.need_space(raw, facts["footprint"]["raw"] - there, f"fetching {dataset.name}")
     with files.locked(raw.with_name(".raw.lock")):
         entries = gather(raw, items, config.transfer, f"fetch {dataset.name}", advice)
         for leftover in raw.glob(f".{manifest.NAME}.*"):  # of a process that was killed while it wrote it

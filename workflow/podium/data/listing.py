@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from podium.data.transfer import Refused, Wanted, segments
+from podium.data.transfer import Refused, Wanted
+from podium.data.transfer.line import text
 from podium.errors import BadInput
 
 _LINE = re.compile(r"([0-9a-f]{32}| {32}) [ *](?:\./)?(.+)")
@@ -67,7 +68,7 @@ def _read(listing: str, sha256: str | None) -> list[tuple[str, str, str]]:
 
 def _text(address: str) -> str:
     try:
-        return segments.text(address)
+        return text(address)
     except Refused as refusal:
         raise _bad(address, "an answer", str(refusal)) from refusal
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config, DataSet
-from podium.data.transfer import Refused, Wanted, segments, upload
+from podium.data.transfer import Refused, Wanted, upload
 from podium.data.transfer.gather import gather
+from podium.data.transfer.line import line
 from podium.errors import BadInput, Findings
 from podium.progress import counter
 
@@ -60,12 +61,11 @@ def _to_folder(config: Config, folder: Path, content: manifest.Manifest, place: 
 def _to_s3(config: Config, folder: Path, content: manifest.Manifest, place: str) -> list[str]:
     """The manifest goes last: where it is, everything is."""
     entries, size = content.files, manifest.total_bytes(content.files)
-    rate = config.transfer.megabytes_per_second
     try:
         with (
             counter(f"stage to {place}", 2 * size, "B") as arrived,  # once there and once back
             ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-            segments.line(config.transfer.connections, rate and rate * 1e6, arrived) as way,
+            line(config.transfer, arrived) as way,
         ):
             there = upload.names(place, way)
             futures = [

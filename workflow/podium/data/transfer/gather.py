@@ -19,9 +19,10 @@ from typing import Any
 from podium import files
 from podium.config import Transfer
 from podium.data.transfer import Refused, Wanted, segments
+from podium.data.transfer.line import Line, line
 from podium.errors import BadInput
 from podium.manifest import Entry
-from podium.progress import counter
+from podium.progress import bar, counter
 
 FILES = max(2, os.cpu_count() or 1)  # at a time: each is hashed by a core
 TOO_MANY = 20  # files without a source: the rest will have none either
@@ -37,18 +38,18 @@ def gather(folder: Path, items: Sequence[Wanted], transfer: Transfer, what: str,
     record = folder.with_name(f".{folder.name}.jsonl")
     with ThreadPoolExecutor(FILES) as pool:
         known = _read_record(record)
-        present = list(pool.map(lambda item: _present(folder, item, known, record), items))
+        looked_at = pool.map(lambda item: _present(folder, item, known, record), items)
+        present = list(bar(looked_at, f"{what}: what is there", len(items), "file"))
     entries = [entry for entry in present if entry]
     missing = [item for item, entry in zip(items, present, strict=True) if not entry]
     sizes = [item.bytes for item in missing]
     left = sum(segments.left_of(_part(folder / item.path)) for item in missing)
     files.need_space(folder, sum(size or 0 for size in sizes) - left, what)
     failed: dict[str, str] = {}
-    rate = transfer.megabytes_per_second
     with (
         counter(what, sum(sizes) if None not in sizes else None, "B") as arrived,
         ThreadPoolExecutor(FILES) as pool,
-        segments.line(transfer.connections, rate and rate * 1e6, arrived) as way,
+        line(transfer, arrived) as way,
     ):
         futures = {pool.submit(_bring, folder, item, record, way): item for item in missing}
         try:
@@ -80,7 +81,7 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def _bring(folder: Path, item: Wanted, record: Path, way: segments.Line) -> Entry:
+def _bring(folder: Path, item: Wanted, record: Path, way: Line) -> Entry:
     """Bring one file from the first of its sources that gives it; raises Refused with what each of them said."""
     path, refusals = folder / item.path, []
     with files.explained(path):
@@ -105,9 +106,9 @@ def _present(folder: Path, item: Wanted, known: dict[str, Any], record: Path) ->
     facts = path.stat()
     if item.bytes not in (None, facts.st_size):
         return None
-    line = known.get(item.path, {})
-    digests = line.get("hashes", {})
-    unchanged = (line.get("bytes"), line.get("mtime_ns")) == (facts.st_size, facts.st_mtime_ns)
+    last = known.get(item.path, {})
+    digests = last.get("hashes", {})
+    unchanged = (last.get("bytes"), last.get("mtime_ns")) == (facts.st_size, facts.st_mtime_ns)
     if not unchanged or not digests.keys() >= set(_algorithms(item)):
         digests = _hash(path, _algorithms(item))
         _write_record(record, path, item.path, digests)
@@ -136,8 +137,8 @@ def _read_record(record: Path) -> dict[str, Any]:
     if record.exists():
         for text in record.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                line = json.loads(text)
-                known[line["path"]] = line
+                entry = json.loads(text)
+                known[entry["path"]] = entry
             except (ValueError, KeyError, TypeError):
                 continue
     return known
@@ -145,9 +146,9 @@ def _read_record(record: Path) -> dict[str, Any]:
 
 def _write_record(record: Path, path: Path, name: str, digests: dict[str, str]) -> None:
     facts = path.stat()
-    line = {"path": name, "bytes": facts.st_size, "mtime_ns": facts.st_mtime_ns, "hashes": digests}
+    entry = {"path": name, "bytes": facts.st_size, "mtime_ns": facts.st_mtime_ns, "hashes": digests}
     with files.explained(record), record.open("a", encoding="utf-8") as file:
-        file.write("\n" + json.dumps(line) + "\n")  # the first newline ends a line that was torn
+        file.write("\n" + json.dumps(entry) + "\n")  # the first newline ends a line that was torn
 
 
 def _failure(failed: dict[str, str], items: dict[str, Wanted], advice: str) -> BadInput:

@@ -12,75 +12,20 @@ import contextlib
 import hashlib
 import json
 import os
-import random
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
 
 from podium import files
 from podium.data.transfer import Again, Changed, Refused, Remote, reader
+from podium.data.transfer.line import TRIES, Line, Stopped, patiently
 
 SEGMENT = 64 << 20  # bytes asked for by one request
-TRIES = 6  # in a row without a byte
-SMALL = 64 << 20  # bytes: more than any list of files has
-LONGEST_PAUSE = 60.0
 RECORD_EVERY = 1.0  # seconds; a killed process loses what came since
 SLOWEST, SLOW_FOR = 1024, 60.0  # a request that after so many seconds has had fewer bytes a second is as good as dead
-
-
-Result = TypeVar("Result")
-
-
-class Stopped(Exception):
-    """The transfer was ended from outside."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """What all files of a transfer share: the connections, the speed limit, the progress, and the end."""
-
-    connections: ThreadPoolExecutor
-    wait_turn: Callable[[int], None]
-    arrived: Callable[[int], None]
-    ended: threading.Event
-
-    def pause(self, failures: int, after: float | None) -> None:
-        """Wait as long as the source wants, or ever longer with each failure and never twice the same."""
-        seconds = random.uniform(0.5, 1) * min(LONGEST_PAUSE, 2.0 ** (failures - 1)) if after is None else after
-        if self.ended.wait(seconds):
-            raise Stopped
-
-
-@contextlib.contextmanager
-def line(connections: int, bytes_per_second: float | None, arrived: Callable[[int], None]) -> Iterator[Line]:
-    """A line with so many connections; on any error the rest of the transfer ends soon."""
-    ended = threading.Event()
-    with ThreadPoolExecutor(connections, thread_name_prefix="read") as pool:
-        try:
-            yield Line(pool, _limit(bytes_per_second, ended), arrived, ended)
-        except BaseException:
-            ended.set()
-            raise
-
-
-def _limit(bytes_per_second: float | None, ended: threading.Event) -> Callable[[int], None]:
-    lock, due = threading.Lock(), time.monotonic()
-
-    def wait_turn(count: int) -> None:
-        nonlocal due
-        if bytes_per_second is None:
-            return
-        with lock:
-            due = max(due, time.monotonic()) + count / bytes_per_second
-            seconds = due - time.monotonic()
-        ended.wait(seconds)
-
-    return wait_turn
 
 
 @dataclass
@@ -162,36 +107,6 @@ def bring(
         return digests
 
     return patiently(try_once, way.pause)
-
-
-def patiently(action: Callable[[], Result], pause: Callable[[int, float | None], None]) -> Result:
-    """The result of `action`, which is tried again after a pause when it raises Again, but not for ever."""
-    for failures in range(1, TRIES + 1):
-        try:
-            return action()
-        except Again as again:
-            if failures == TRIES:
-                raise Refused(f"{again} ({failures} tries)") from again
-            pause(failures, again.after)
-    raise AssertionError("the last try returns or raises")
-
-
-def text(address: str) -> str:
-    """A small file as text. Raises Refused."""
-
-    def try_once() -> str:
-        remote = reader(address).look(address)
-        if (remote.bytes or 0) > SMALL:
-            raise Refused(f"at most {SMALL} bytes expected, {remote.bytes} found")
-        pieces = reader(address).read(address, remote, 0, remote.bytes) if remote.bytes != 0 else ()
-        try:
-            return b"".join(pieces).decode()
-        except Changed as change:
-            raise Again(str(change)) from change
-        except UnicodeDecodeError as error:
-            raise Refused(f"it is no text: {error}") from error
-
-    return patiently(try_once, lambda failures, after: time.sleep(after if after is not None else failures))
 
 
 def discard(part: Path) -> None:
@@ -342,6 +257,8 @@ def _digest(algorithm: str, descriptor: int, arriving: Arriving) -> str:
     while (edge := arriving.edge(at)) > at:
         while at < edge:
             count = os.preadv(descriptor, [buffer[: min(len(buffer), edge - at)]], at)
+            if not count:
+                raise Changed("the part file is shorter than its record says")
             value.update(buffer[:count])
             at += count
     return value.hexdigest()

@@ -10,14 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from podium.data.transfer import Changed, Refused, Remote, s3, segments
+from podium.data.transfer import Changed, Refused, Remote, s3
+from podium.data.transfer.line import Line, patiently
 from podium.manifest import Entry
 
 PART = 16 << 20  # bytes; S3 takes at most 10,000 parts, of at least 5 MiB
 MOST_PARTS = 9_000
 
 
-def send(path: Path, address: str, entry: Entry, present: bool, way: segments.Line) -> None:
+def send(path: Path, address: str, entry: Entry, present: bool, way: Line) -> None:
     """Bring one file to `address`, unless an object that is `present` has its size and bears its sha256.
 
     Raises Refused where the storage does not take it, or the file is not that of the entry.
@@ -51,20 +52,20 @@ def send(path: Path, address: str, entry: Entry, present: bool, way: segments.Li
     _ask(way, s3.client().complete_multipart_upload, **where, MultipartUpload={"Parts": parts})
 
 
-def put_text(address: str, text: str, way: segments.Line) -> None:
+def put_text(address: str, text: str, way: Line) -> None:
     """Write a small object."""
     bucket, key = s3.split(address)
     _ask(way, s3.client().put_object, Bucket=bucket, Key=key, Body=text.encode())
 
 
-def names(address: str, way: segments.Line) -> set[str]:
+def names(address: str, way: Line) -> set[str]:
     """The keys of all objects below `address`, relative to it."""
     bucket, prefix = s3.split(address + "/")
     pages = _pages(way, "list_objects_v2", Bucket=bucket, Prefix=prefix)
     return {item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())}
 
 
-def differences(base: str, entries: Sequence[Entry], way: segments.Line) -> list[str]:
+def differences(base: str, entries: Sequence[Entry], way: Line) -> list[str]:
     """Every way in which the objects below `base` differ from `entries`, one sentence each; all are read and hashed.
 
     One with other content is deleted, whatever sha256 it bears, so that the next try sends it.
@@ -75,7 +76,7 @@ def differences(base: str, entries: Sequence[Entry], way: segments.Line) -> list
         ]
 
 
-def _difference(address: str, entry: Entry, way: segments.Line) -> str | None:
+def _difference(address: str, entry: Entry, way: Line) -> str | None:
     value, at = hashlib.sha256(), 0
 
     def go_on() -> None:
@@ -86,10 +87,10 @@ def _difference(address: str, entry: Entry, way: segments.Line) -> str | None:
             way.arrived(len(piece))
 
     try:
-        remote: Remote = segments.patiently(lambda: s3.look(address), way.pause)
+        remote: Remote = patiently(lambda: s3.look(address), way.pause)
         if remote.bytes != entry.bytes:
             return f"{entry.path}: {entry.bytes} bytes expected, {remote.bytes} found"
-        segments.patiently(go_on, way.pause)
+        patiently(go_on, way.pause)
     except (Refused, Changed) as error:
         return f"{entry.path}: {error}"
     if value.hexdigest() != entry.sha256:
@@ -99,12 +100,12 @@ def _difference(address: str, entry: Entry, way: segments.Line) -> str | None:
     return None
 
 
-def _is(where: Mapping[str, str], entry: Entry, way: segments.Line) -> bool:
+def _is(where: Mapping[str, str], entry: Entry, way: Line) -> bool:
     facts = _ask(way, s3.client().head_object, **where)
     return facts["ContentLength"] == entry.bytes and facts["Metadata"].get("sha256") == entry.sha256
 
 
-def _open_upload(where: dict[str, str], entry: Entry, way: segments.Line) -> tuple[str, dict[int, tuple[int, str]]]:
+def _open_upload(where: dict[str, str], entry: Entry, way: Line) -> tuple[str, dict[int, tuple[int, str]]]:
     """The upload that an earlier try left, with size and tag of each part that arrived, or a new one."""
     for page in _pages(way, "list_multipart_uploads", Bucket=where["Bucket"], Prefix=where["Key"]):
         for upload in page.get("Uploads", ()):
@@ -123,7 +124,7 @@ def _send_part(
     size: int,
     where: Mapping[str, str],
     arrived: tuple[int, str] | None,
-    way: segments.Line,
+    way: Line,
 ) -> dict[str, Any]:
     """Send one part, unless one with its md5 is there: the entity tag of a part is the md5 of its content."""
     body = os.pread(descriptor, size, start)
@@ -135,13 +136,13 @@ def _send_part(
     return {"PartNumber": number, "ETag": arrived[1]}
 
 
-def _pages(way: segments.Line, call: str, **arguments: Any) -> list[dict[str, Any]]:
+def _pages(way: Line, call: str, **arguments: Any) -> list[dict[str, Any]]:
     return _ask(way, lambda: list(s3.client().get_paginator(call).paginate(**arguments)))
 
 
-def _ask(way: segments.Line, call: Any, **arguments: Any) -> Any:
+def _ask(way: Line, call: Any, **arguments: Any) -> Any:
     def try_once() -> Any:
         with s3.explained():
             return call(**arguments)
 
-    return segments.patiently(try_once, way.pause)
+    return patiently(try_once, way.pause)
