@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "fetch": ("podium.data.fetch", "bring a dataset's files into the work root and check their hashes"),
     "prepare": ("podium.data.prepare", "turn a fetched dataset into the layout that an implementation reads"),
     "verify": ("podium.data.verify", "compare a dataset in the work root with its manifest and its invariants"),
+    "stage": ("podium.data.stage", "copy a dataset to node-local disks or to S3, and check it there"),
     "build": ("podium.images.build", "build and lock the image of an implementation"),
     "describe": ("podium.package.system", "collect the system description from this node and the config"),
     "run": ("podium.runs.run", "launch one attempt and record it"),

@@ -65,6 +65,14 @@ class DataSet:
 
 
 @dataclass(frozen=True)
+class Transfer:
+    """How files come and go: connections at a time, and the most bytes a second of all together, if there is a most."""
+
+    connections: int
+    megabytes_per_second: float | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -75,6 +83,7 @@ class Config:
     systems: Mapping[str, System]
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
+    transfer: Transfer
     checker_version: str
 
     def system(self, name: str) -> System:
@@ -155,6 +164,7 @@ def from_mapping(value: Any, path: Path) -> Config:
             for result in value["results"]
         ),
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
+        transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         checker_version=value["checker"]["version"],
     )
     for result in config.results:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,12 +102,16 @@ def walk(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path`; the kernel releases it if this process dies."""
+    """Hold an exclusive lock on `path`; the kernel releases it if this process dies. Says when it has to wait."""
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another podium, which holds {path}", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -5,6 +5,7 @@ Form (design section 5): {files: [{path, bytes, sha256}], counts, params, tool, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -73,7 +74,15 @@ def read(folder: Path) -> Manifest:
     if not path.exists():
         raise BadInput(f"no manifest in {folder}", NAME, "nothing", "make it with `podium fetch` or `podium prepare`")
     try:
-        value = files.read_json(path)
+        return parsed(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise _unreadable(str(path), error) from error
+
+
+def parsed(text: str, where: str) -> Manifest:
+    """The manifest of a text that was found at `where`; raises BadInput as `read` does."""
+    try:
+        value = json.loads(text)
         manifest = Manifest(
             files=tuple(Entry(**entry) for entry in value["files"]),
             counts=value["counts"],
@@ -82,14 +91,16 @@ def read(folder: Path) -> Manifest:
             tool=value["tool"],
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(
-            f"{path} cannot be read", "a manifest that Podium wrote", f"{error!r}", f"rm -r {folder} and make it again"
-        ) from error
+        raise _unreadable(where, error) from error
     if value["sha256"] != manifest.sha256:
         raise BadInput(
-            f"{path} was edited", f"sha256 {value['sha256']}", f"sha256 {manifest.sha256}", f"rm -r {folder}"
+            f"{where} was edited", f"sha256 {value['sha256']}", f"sha256 {manifest.sha256}", "make the folder again"
         )
     return manifest
+
+
+def _unreadable(where: str, error: Exception) -> BadInput:
+    return BadInput(f"{where} cannot be read", "a manifest that Podium wrote", f"{error!r}", "make the folder again")
 
 
 def differences(folder: Path, manifest: Manifest, depth: str = "full") -> list[str]:

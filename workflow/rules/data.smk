@@ -40,7 +40,9 @@ rule fetch_dataset:
 
 
 rule prepare_dataset:
-    """Turn a fetched data set into the layout that implementations read."""
+    """Turn a fetched data set into the layout that implementations read; some are read as they are fetched (raw)."""
+    wildcard_constraints:
+        layout="(?!raw/)[^/]+",
     input:
         CONFIG.data_root / "{dataset}" / "raw" / "manifest.json",
     output:

@@ -1,76 +1,58 @@
-"""`podium fetch` from a server on this machine against `curl` and `sha256sum`, by the clock.
+"""A file from a server on this machine, against `curl` and then `md5sum`, by the clock.
 
-A copy of the package with another catalog fetches, so that the whole command is measured, with its manifest.
+Podium computes sha256 beside the published md5 and syncs the file to the disk; curl and md5sum do neither.
 """
 
 from __future__ import annotations
 
-import hashlib
 import http.server
-import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import yaml
-from measure import MEMORY, Bench
+from measure import Bench
 
-from podium import config as configuration
+from podium import files
+from podium.config import Transfer
+from podium.data.transfer import Wanted
+from podium.data.transfer.gather import gather
 
-BYTES = 1 << 29
-CONFIG = {
-    "root": "work",
-    "submission": {"org": "bench", "division": "open", "round": "3.1.0", "status": "research"},
-    "systems": {"here": {"nodes": 1, "gpus_per_node": 0}},
-    "results": [{"system": "here", "benchmark": "rnnt", "implementation": "containers/rnnt", "config": "tiny"}],
-    "data": {"sets": {"librispeech": {"source": "catalog", "layout": "wav"}}},
-}
+BYTES = 1 << 30
 
 
-class Ranges(http.server.BaseHTTPRequestHandler):
-    """One file, whole or in ranges, by sendfile."""
+class Handler(http.server.BaseHTTPRequestHandler):
+    """A file or a range of it, out of the page cache with sendfile, so that the server is no limit."""
 
     protocol_version = "HTTP/1.1"
-    path_served: Path
-
-    def do_HEAD(self) -> None:
-        self._answer(False)
-
-    def do_GET(self) -> None:
-        self._answer(True)
-
-    def _answer(self, body: bool) -> None:
-        size = self.path_served.stat().st_size
-        first, last = 0, size - 1
-        if asked := self.headers.get("Range"):
-            start, _, stop = asked.removeprefix("bytes=").partition("-")
-            first, last = int(start), int(stop or last)
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
-        else:
-            self.send_response(200)
-        self.send_header("Content-Length", str(last - first + 1))
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("ETag", '"one"')
-        self.end_headers()
-        if body:
-            with self.path_served.open("rb") as file:
-                self.wfile.flush()
-                try:
-                    self.connection.sendfile(file, first, last - first + 1)
-                except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True
+    folder: Path
 
     def log_message(self, *_: object) -> None:
         pass
 
+    def do_GET(self) -> None:
+        with (self.folder / self.path.removeprefix("/")).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            start, stop = (int(asked[1]), int(asked[2]) + 1) if asked else (0, size)
+            self.send_response(206 if asked else 200)
+            if asked:
+                self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
+            self.send_header("Content-Length", str(stop - start))
+            self.send_header("ETag", '"1"')
+            self.end_headers()
+            self.wfile.flush()
+            while start < stop:
+                start += os.sendfile(self.connection.fileno(), file.fileno(), start, stop - start)
 
-def serve(path: Path, port: multiprocessing.Queue) -> None:
-    Ranges.path_served = path
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges) as server:
-        port.put(server.server_port)
+
+def serve(folder: Path) -> None:
+    """Serve a folder for ever; the first line of standard output is the port."""
+    Handler.folder = folder
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        print(server.server_port, flush=True)
         server.serve_forever()
 
 
@@ -78,43 +60,32 @@ def run(bench: Bench, scratch: Path) -> None:
     if not shutil.which("curl"):
         bench.skip("fetch", "no curl")
         return
-    served = (MEMORY if MEMORY.is_dir() else scratch) / f"{scratch.name}-served"
-    digest = hashlib.sha256()
-    with served.open("wb") as file:
+    source, to = scratch / "source", scratch / "to"
+    source.mkdir()
+    with (source / "data").open("wb") as file:
         for _ in range(BYTES >> 20):
-            piece = os.urandom(1 << 20)
-            digest.update(piece)
-            file.write(piece)
-    context = multiprocessing.get_context("spawn")
-    port = context.Queue()
-    server = context.Process(target=serve, args=(served, port), daemon=True)
-    server.start()
-    try:
-        _compare(bench, scratch, f"http://127.0.0.1:{port.get()}/file", digest.hexdigest())
-    finally:
-        server.terminate()
-        served.unlink()
+            file.write(os.urandom(1 << 20))
+    os.sync()
+    md5 = files.hash_file(source / "data", "md5")
+    command = [sys.executable, __file__, str(source)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = f"http://127.0.0.1:{server.stdout.readline().strip()}/data"
+            costs = bench.costs({"curl": lambda: curl(url, to), "ours": lambda: ours(url, md5, to)}, to)
+        finally:
+            server.terminate()
+    curls, podiums = costs["curl"].wall, costs["ours"].wall
+    bench.step("fetch", curls / podiums, 0.8, f"{BYTES >> 20} MiB: {podiums:.2f} s, curl and md5sum {curls:.2f} s")
 
 
-def _compare(bench: Bench, scratch: Path, address: str, sha256: str) -> None:
-    package = scratch / "workflow"
-    shutil.copytree(configuration.WORKFLOW, package)
-    catalog = package / "catalog" / "datasets" / "librispeech.yaml"
-    entry = yaml.safe_load(catalog.read_text(encoding="utf-8"))
-    entry["files"] = [{"path": "train-clean-100.tar.gz", "bytes": BYTES, "sha256": sha256, "sources": [address]}]
-    catalog.write_text(yaml.safe_dump(entry), encoding="utf-8")
-    (scratch / "config.yaml").write_text(yaml.safe_dump(CONFIG), encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": str(package), "no_proxy": "127.0.0.1"}
+def curl(url: str, to: Path) -> None:
+    subprocess.run(["curl", "--silent", "--fail", "--output", to / "data", url], check=True)
+    subprocess.run(["md5sum", to / "data"], check=True, stdout=subprocess.DEVNULL)
 
-    def ours() -> None:
-        shutil.rmtree(scratch / "work", ignore_errors=True)
-        command = [sys.executable, "-m", "podium", "fetch", "librispeech", "--config", "config.yaml"]
-        subprocess.run(command, cwd=scratch, env=environment, check=True, stdout=subprocess.DEVNULL)
 
-    def curl() -> None:
-        command = f"curl -sSf -o got {address} && sync got && sha256sum got >/dev/null && rm got"
-        subprocess.run(["bash", "-c", command], cwd=scratch, env=environment, check=True)
+def ours(url: str, md5: str, to: Path) -> None:
+    gather(to / "raw", [Wanted("data", (url,), BYTES, {"md5": md5})], Transfer(8, None), "bench", "")
 
-    costs = bench.costs({"curl": curl, "ours": ours})
-    how = f"{BYTES >> 20} MiB: {costs['ours'].wall:.2f} s, curl and sha256sum {costs['curl'].wall:.2f} s"
-    bench.step("fetch", costs["curl"].wall / costs["ours"].wall, 0.8, how)
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

@@ -51,6 +51,7 @@ class Bench:
                 if to:
                     shutil.rmtree(to, ignore_errors=True)
                     to.mkdir()
+                os.sync()  # what one left to be written is not the next one's burden
                 cpu, wall = _cpu(), time.monotonic()
                 do()
                 found[name].append(Cost(_cpu() - cpu, time.monotonic() - wall))

@@ -17,9 +17,9 @@ from podium.errors import BadInput
 
 
 def source_folder(config: Config, dataset: DataSet) -> Path | None:
-    """The folder that a set is fetched from, or None when it comes from the servers in the catalog."""
+    """The folder that a set is fetched from, or None when it comes from servers: the catalog's, or a mirror."""
     kind, _, place = dataset.source.partition(":")
-    if kind == "catalog":
+    if kind in ("catalog", "s3", "http", "https"):
         return None
     return Path(place) if kind == "file" else config.root / "sources" / dataset.name
 

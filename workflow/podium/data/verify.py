@@ -20,6 +20,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config, DataSet
+from podium.data import layout as rules
 from podium.data import published
 from podium.data.again import Again, Sample
 from podium.data.prepare import module
@@ -27,6 +28,7 @@ from podium.errors import BadInput, Findings
 
 # What the readers of the formats raise for bytes that are none of theirs.
 _UNREADABLE = (OSError, ValueError, LookupError, EOFError, struct.error, wave.Error, tarfile.TarError)
+RAW = "raw"  # the layout of sets that are read as they are fetched; the catalog says what must lie there
 DEPTHS = ("quick", "full", "sample")
 
 
@@ -43,7 +45,9 @@ def problems(dataset: str, folder: Path, layout: str, depth: str) -> list[str]:
     """Everything by which a prepared folder contradicts its manifest or, at depth "full", its format."""
     content = manifest.read(folder)
     found = manifest.differences(folder, content, depth)
-    if depth == "full":
+    if layout == RAW:
+        found += rules.problems(dataset, folder)
+    elif depth == "full":
         found += module(dataset).invariants(folder, layout, content.counts)
     return found
 
@@ -131,6 +135,7 @@ def main(args: argparse.Namespace) -> int:
     dataset = config.dataset(args.dataset)
     folder = plan.layout_folder(config, dataset)
     answer = verify(config, dataset, args.depth, args.seed)
+    made_by = "fetch" if dataset.layout == RAW else "prepare"
     how = args.depth
     if "made_again" in answer.facts:
         how += f", {answer.facts['made_again']} items made again, seed {answer.facts['seed']}"
@@ -139,7 +144,7 @@ def main(args: argparse.Namespace) -> int:
             f"{folder} is not what it must be",
             "what its manifest, its format, its source and the catalog say",
             f"{len(answer.problems)} problems ({how}):\n    " + "\n    ".join(answer.problems),
-            f"rm -r {folder} && podium prepare {dataset.name} --config {config.path}",
+            f"rm -r {folder} && podium {made_by} {dataset.name} --config {config.path}",
         )
     told = {
         "manifest": answer.content.sha256,
