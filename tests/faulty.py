@@ -19,8 +19,8 @@ class Server:
     """`files` by path. `faults` are taken one a request, then all is well; "" is a request that goes well.
 
     CODE, "CODE after S" with Retry-After, cut@N (N bytes, then the connection is closed), stall@N (N bytes, then
-    nothing until `released`), norange (the whole file), badrange (says other bytes than it gives), page (a login page with
-    status 200), cloudflare (a redirect to Cloudflare's), redirect, loop, changed (from then on another content and
+    nothing until `released`), norange (the whole file), badrange (says other bytes than it gives), page (a login page
+    with status 200), cloudflare (a redirect to Cloudflare's), redirect, loop, changed (from then on another content and
     tag), flip@N (one wrong byte), untagged, nolength (the end of the connection ends the file), gzip (labelled as
     compressed).
     """

@@ -11,8 +11,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from podium import config as configuration
-from podium.data import fetch, kits19
+from podium.data import catalog, kits19
 from podium.data.again import Again, Sample
 from podium.data.formats import nifti, npy
 from podium.data.job import Job
@@ -501,11 +500,10 @@ def test_the_published_table():
 
 
 def test_the_catalog_names_both_files_of_every_case():
-    dataset = configuration.DataSet("kits19", source="catalog", layout="npy", params={})
-    items = {item.path: item for item in fetch._from_catalog(dataset)}
+    items = {item.path: item for item in catalog.known(catalog.entry("kits19"))}
     assert len(items) == 420
     segmentation, imaging = items["case_00160/segmentation.nii.gz"], items["case_00160/imaging.nii.gz"]
-    assert (segmentation.bytes, segmentation.sha256[:8]) == (723271, "56ba118c")
+    assert (segmentation.bytes, segmentation.hashes["sha256"][:8]) == (723271, "56ba118c")
     assert all(source.endswith("/data/case_00160/segmentation.nii.gz") for source in segmentation.sources)
     assert imaging.sources[0].endswith("/images/case_00160.nii.gz")
     assert sum(item.bytes or 0 for item in items.values()) == 65_409_835

@@ -52,6 +52,7 @@ class Result:
     config: str
     attempts: int | None
     time_limit_minutes: float
+    stop_when_lost: bool
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ def from_mapping(value: Any, path: Path) -> Config:
                 config=result["config"],
                 attempts=result.get("attempts"),
                 time_limit_minutes=result["time_limit_minutes"],
+                stop_when_lost=result["stop_when_lost"],
             )
             for result in value["results"]
         ),

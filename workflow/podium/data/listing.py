@@ -24,10 +24,10 @@ _LINE = re.compile(r"([0-9a-f]{32}| {32}) [ *](?:\./)?(.+)")
 def listed(listings: Iterable[Mapping[str, Any]], known: Sequence[Wanted]) -> list[Wanted]:
     """The files of `listings`, which have to be what is `known` of them beforehand, and all that are known.
 
-    A listing is {listing: address, into: folder, only: [paths], files: number, sha256: of the sorted lines}: with `into`
-    files keep the folders that they have in the listing, below that one, without it they lose them. Raises BadInput when
-    it is no listing, has another number of files or other lines, lacks a file, or gives one another md5 than is known:
-    then it is another data set.
+    A listing is {listing: address, into: folder, only: [paths], files: number, sha256: of sorted lines}. With `into`
+    files keep the folders that they have in the listing, below that one; without it they lose them. Raises BadInput
+    when it is no listing, has another number of files or other lines, lacks a file, or gives one another md5 than is
+    known: then it is another data set.
     """
     expected = {item.path: item for item in known}
     found: dict[str, Wanted] = {}

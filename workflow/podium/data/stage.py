@@ -16,9 +16,9 @@ from pathlib import Path
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config, DataSet
-from podium.data.transfer import Again, Refused, Wanted, segments, upload
+from podium.data.transfer import Refused, Wanted, segments, upload
 from podium.data.transfer.gather import gather
-from podium.errors import BadEnvironment, BadInput, Findings
+from podium.errors import BadInput, Findings
 from podium.progress import counter
 
 
@@ -67,8 +67,10 @@ def _to_s3(config: Config, folder: Path, content: manifest.Manifest, place: str)
             ThreadPoolExecutor(os.cpu_count() or 1) as pool,
             segments.line(config.transfer.connections, rate and rate * 1e6, arrived) as way,
         ):
+            there = upload.names(place, way)
             futures = [
-                pool.submit(upload.send, folder / entry.path, f"{place}/{entry.path}", entry, way) for entry in entries
+                pool.submit(upload.send, folder / entry.path, f"{place}/{entry.path}", entry, entry.path in there, way)
+                for entry in entries
             ]
             try:
                 for future in concurrent.futures.as_completed(futures):
@@ -76,12 +78,10 @@ def _to_s3(config: Config, folder: Path, content: manifest.Manifest, place: str)
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
             problems = upload.differences(place, entries, way)
+            strays = there - {entry.path for entry in entries} - {manifest.NAME}
             if not problems:
-                text = json.dumps(content.as_json(), indent=1)
-                upload.put_text(f"{place}/{manifest.NAME}", text, way)
-        expected = {entry.path for entry in entries} | {manifest.NAME}
-        strays = [] if problems else sorted(upload.names(place) - expected)
-        return problems + [f"{name}: not in the manifest" for name in strays]
+                upload.put_text(f"{place}/{manifest.NAME}", json.dumps(content.as_json(), indent=1), way)
+        return problems + [f"{name}: not in the manifest" for name in sorted(strays)]
     except Refused as refusal:
         raise BadInput(
             f"{place} does not take {folder}",
@@ -89,8 +89,6 @@ def _to_s3(config: Config, folder: Path, content: manifest.Manifest, place: str)
             str(refusal),
             "make the bucket, or set AWS_PROFILE, AWS_ENDPOINT_URL and the like",
         ) from refusal
-    except Again as again:
-        raise BadEnvironment(f"{place} does not answer", "an answer", str(again), "try again later") from again
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

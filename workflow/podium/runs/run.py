@@ -32,7 +32,7 @@ from podium.plan import Plan
 from podium.runs import contract, cores, ledger
 from podium.runs.launchers import local
 from podium.runs.ledger import Attempt
-from podium.verdict import logs
+from podium.verdict import attempts, logs
 
 POLL = 0.1  # seconds between two looks at a running attempt
 STAMP = "stamp.json"  # Snakemake's output: it deletes its outputs before a job, which must never befall a record
@@ -58,6 +58,8 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
                 return attempt
             if attempt.outcome == "open" and (folder / str(attempt.number) / "job.json").exists():
                 return _finish(config, wanted, image, content, attempt)
+        if wanted.result.stop_when_lost and (why := attempts.lost(config, wanted, fingerprint)):
+            raise _lost(config, wanted, number, why)
         files.need_space(folder, 50_000_000, "the log of a run")
         attempt = ledger.launch(folder, number, fingerprint, first_free=wanted.attempts)
         for failed in known:
@@ -137,6 +139,7 @@ def _finish(config: Config, wanted: Plan, image: Image, content: manifest.Manife
         "log": {"bytes": (home / "result.txt").stat().st_size, "sha256": files.hash_file(home / "result.txt")},
     }
     closed = ledger.close(folder, attempt, facts)
+    _tell(wanted, attempts.landed(config, wanted, closed))
     if not closed.countable:
         raise _failure(config, wanted, closed, home)
     return closed
@@ -195,6 +198,22 @@ def _collect(home: Path) -> None:
         if chosen is not None:
             with chosen.open("rb") as reader:
                 shutil.copyfileobj(reader, writer)
+
+
+def _tell(wanted: Plan, verdict: Mapping[str, Any]) -> None:
+    """Say at once what the rules of the round say of an attempt that has ended."""
+    words = "complies" if verdict["compliant"] else "does not comply"
+    told = [line for message in verdict["messages"] for line in message.splitlines()[:1]] or [""]
+    print(f"check {wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}: {words}", *told, sep="\n  ", file=sys.stderr)
+
+
+def _lost(config: Config, wanted: Plan, number: int, why: str) -> PodiumError:
+    return BadInput(
+        f"run {number} of {wanted.benchmark} on {wanted.system.name} is not launched: the result is lost",
+        "a result that its remaining runs can still make valid",
+        why,
+        f"mend the cause and make all runs anew; or unset stop_when_lost in {config.path}",
+    )
 
 
 def _failure(config: Config, wanted: Plan, attempt: Attempt, home: Path) -> PodiumError:

@@ -1,172 +1,155 @@
-"""`podium check`: the official verdict on a result while it lies in the work root, or on a submission tree."""
+"""`podium check`: the official verdict on any results tree or part of one, or on a result in the work root.
+
+The pinned mlperf_logging decides by its rule files, its reference data and its functions; the logs are read once, by
+all cores, and what is known of them is kept. Nothing is written into the tree.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import tempfile
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
-from podium.errors import BadInput, Findings
-from podium.plan import Plan
-from podium.runs import ledger, select
-from podium.runs.ledger import Attempt
-from podium.verdict import official
-from podium.verdict.score import olympic
+from podium.errors import FINDINGS, GOOD, BadInput, Findings
+
+if TYPE_CHECKING:  # the rest is imported where it is used, so that --help is quick
+    from podium.verdict.submission import Submission
+    from podium.verdict.tree import Tree
 
 
-def check_result(config: Config, wanted: Plan) -> dict[str, Any]:
-    """Check each log of a result, and the result as the package checker sees it; writes the verdict.
+def check_result(config: Config, wanted: plan.Plan) -> dict[str, Any]:
+    """Check each log of a result of the work root and the result as a whole; writes the verdict."""
+    from podium.verdict import attempts
 
-    The official answer and Podium's own findings stand apart in it.
-    """
-    version = official.version(config.checker_version)
-    folder = plan.result_folder(config, wanted)
-    round = config.submission.round
-    attempts = ledger.current(ledger.attempts(folder))
-    choice = select.choose(attempts, wanted.required, lambda window: _score(window, wanted.benchmark).minutes)
-    runs = []
-    for attempt in attempts:
-        log = folder / str(attempt.number) / "result.txt"
-        verdict = official.check_log(log, round) if log.exists() else official.Verdict(False, ("ERROR: no result.txt",))
-        runs.append(_run(attempt, verdict))
-    package = _check_as_package(config, wanted, choice.counted)
-    findings = _own_findings(wanted, folder, choice.counted)
-    # Reviewers may ask for the logs of all attempts (training rules, run selection): in the closed division a lost
-    # one stops the result.
-    removed = ledger.removed(folder)
-    findings += removed if config.submission.division == "closed" else []
-    answer = {
-        "system": wanted.system.name,
-        "benchmark": wanted.benchmark,
-        "round": round,
-        "division": config.submission.division,
-        "checker": f"mlperf-logging {version}",
-        "verdict": "compliant" if package.passed and not findings else "not compliant",
-        "official": asdict(package),
-        "findings": findings,
-        "notes": removed,
-        "runs": runs,
-        "counted": [attempt.number for attempt in choice.counted],
-        "choice": choice.rule,
-        "score": asdict(_score(choice.counted, wanted.benchmark)),
-    }
-    files.write_json(plan.verdict_file(config, wanted), answer)
-    return answer
+    return attempts.check(config, wanted)
 
 
 def check_tree(tree: Path, round: str) -> dict[str, Any]:
-    """The official package and repository checkers on a submission tree, which is left as it is."""
+    """The official package and repository checkers on a finished submission tree, which is left as it is."""
     for name in ("systems", "results"):
         if not (tree / name).is_dir():
             raise BadInput(
                 f"{tree} is not a submission tree", "a folder with systems/ and results/", f"no {name}/", f"ls {tree}"
             )
-    silent = [] if any((tree / "results").rglob("result_*.txt")) else ["ERROR: there is no result_*.txt in results/"]
-    package = official.check_package(tree, round)
-    repository = official.check_repository(tree)
-    return {
-        "tree": str(tree),
-        "round": round,
-        "verdict": "compliant" if package.passed and repository.passed and not silent else "not compliant",
-        "package": asdict(package),
-        "repository": asdict(repository),
-        "findings": silent,
-    }
+    return _look(tree, round, (), None).answer
 
 
-def _check_as_package(config: Config, wanted: Plan, counted: Sequence[Attempt]) -> official.Verdict:
-    """The package checker on a tree that holds this one result."""
-    with tempfile.TemporaryDirectory(prefix="podium-check-") as place:
-        tree = Path(place) / config.submission.org
-        results = tree / "results" / wanted.system.name / wanted.benchmark
-        results.mkdir(parents=True)
-        (tree / "systems").mkdir()
-        description = plan.system_file(config, wanted.system.name)
-        if not description.exists():
-            raise BadInput(
-                f"no description of system {wanted.system.name}",
-                str(description),
-                "nothing",
-                f"podium describe --system {wanted.system.name} --config {config.path}",
-            )
-        shutil.copy2(description, tree / "systems" / description.name)
-        for index, attempt in enumerate(counted):
-            log = plan.result_folder(config, wanted) / str(attempt.number) / "result.txt"
-            shutil.copy2(log, results / f"result_{index}.txt")
-        return official.check_package(tree, config.submission.round)
+@dataclass(frozen=True)
+class _Seen:
+    tree: Tree
+    submissions: Sequence[Submission]
+    answer: dict[str, Any]
 
 
-def _own_findings(wanted: Plan, folder: Path, counted: Sequence[Attempt]) -> list[str]:
-    """What the official tool does not look at: convergence in the open division, the ledger, too few runs."""
-    found = ledger.problems(folder)
-    failed = [attempt.number for attempt in counted if attempt.outcome != "converged"]
-    score = _score(counted, wanted.benchmark)
-    if failed and score.minutes is None:
-        found.append(f"attempts {failed} did not reach the target: {score.why}")
-    if len(counted) < wanted.required:
-        found.append(f"{wanted.required} runs are required, {len(counted)} are there")
-    return found
+def _look(path: Path, round: str, only: Sequence[str], root: Path | None) -> _Seen:
+    from podium.verdict import answer, cache, rulefiles, submission, tree
+
+    seen = tree.read(path, tuple(only))
+    logs = [log for result in seen.results for log in result.logs]
+    place = cache.place(root)
+    known = cache.digests(logs, round, None if place.resolve().is_relative_to(path.resolve()) else place)
+    submissions = submission.check(seen, known, round)
+    checker = f"mlperf-logging {rulefiles.version()}"
+    return _Seen(seen, submissions, answer.as_json(seen, round, checker, submissions))
 
 
-def _run(attempt: Attempt, verdict: official.Verdict) -> dict[str, Any]:
-    record = attempt.record or {}
-    return {
-        "attempt": attempt.number,
-        "outcome": attempt.outcome,
-        "seed": attempt.seed,
-        "quality": record.get("quality"),
-        "minutes": record.get("minutes"),
-        "compliant": verdict.passed,
-        "messages": list(verdict.messages),
-    }
+def _beside(wanted: str, seen: _Seen, round: str, cache: Path) -> list[dict[str, Any]]:
+    """The answer of another version of the tool on each submitter, beside ours."""
+    from podium.verdict import official
 
-
-def _score(attempts: Sequence[Attempt], benchmark: str) -> Any:
-    times = [attempt.record["minutes"] if attempt.outcome == "converged" else None for attempt in attempts]
-    return olympic(times, benchmark)
+    tool = official.tool(wanted, cache)
+    rows = []
+    for submitter, ours in zip(seen.tree.submitters, seen.submissions, strict=True):
+        said = official.ask(tool, submitter, round, [item.name for item in ours.parameters if item.counts])
+        rows.append({"submitter": submitter.name, "checker": tool.name, "official": said.answer, "ours": ours.official})
+        rows[-1]["errors"] = list(said.errors)
+    return rows
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tree", nargs="?", type=Path, help="a submission tree (default: the one of the config)")
-    parser.add_argument("--round", help="the ruleset, like 3.1.0 (default: that of the config)")
+    from podium.verdict import rounds
+
+    parser.add_argument(
+        "tree",
+        nargs="?",
+        type=Path,
+        help="a submission, a round of them, a system, a result or a log (default: the config's submission)",
+    )
+    rounds.argument(parser)
+    parser.add_argument("--submitter", action="append", default=[], help="of a round, only this one; can be repeated")
+    parser.add_argument(
+        "--checker", metavar="PATH|VERSION", help="show the answer of another version of the official tool beside ours"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the answer as JUnit XML too")
+    parser.add_argument("--verdict", type=Path, metavar="FILE", help="write the answer as JSON here")
     parser.add_argument("--system", help="with --benchmark: check one result of the work root instead of a tree")
     parser.add_argument("--benchmark")
-    parser.add_argument("--verdict", type=Path, metavar="FILE", help="write the answer about a tree here")
-    configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """`podium check [TREE]` or `podium check --system S --benchmark B`: status 1 where anything is found."""
     if args.system and args.benchmark:
+        return _main_result(args)
+    from podium.verdict import cache, rounds, table
+
+    config = None
+    if args.tree is None or args.config is not configuration.DEFAULT:
+        from podium.verdict import official
+
         config = configuration.load(args.config)
-        wanted = plan.of(config, args.system, args.benchmark)
-        answer = check_result(config, wanted)
-        thing, messages = f"{args.system}/{args.benchmark}", answer["official"]["messages"]
-        summary = f"{len(answer['counted'])} runs counted ({answer['choice']})"
-        command = f"podium score --config {args.config}"
+        official.version(config.checker_version)
+    root = config.root if config else None
+    if args.tree is None:
+        path, round = plan.tree_folder(config), args.round or config.submission.round
     else:
-        config = configuration.load(args.config) if args.tree is None or args.round is None else None
-        tree = args.tree or plan.tree_folder(config)
-        answer = check_tree(tree, args.round or config.submission.round)
-        thing, messages = str(tree), answer["package"]["messages"] + answer["repository"]["messages"]
-        summary = "package and repository checkers passed"
-        command = "mend what is named and run the same command again"
-        if args.verdict:
-            files.write_json(args.verdict, answer)
+        path, round = args.tree, rounds.of(args, args.tree)
+    seen = _look(path, round, args.submitter, root)
+    answer = seen.answer
+    if args.checker:
+        answer["beside"] = _beside(args.checker, seen, round, cache.place(root).parent)
+    if args.verdict:
+        files.write_json(args.verdict, answer)
+    if args.junit:
+        from podium.verdict import junit
+
+        files.write_text(args.junit, junit.report(seen.submissions))
+    good = answer["verdict"] == "compliant"
+    if args.json:
+        json.dump(answer, sys.stdout, indent=1)
+        print()
+        return GOOD if good else FINDINGS
+    print(table.table(seen.submissions, answer.get("beside", ())))
+    if not good:
+        raise Findings(
+            f"{path} is not compliant with {round}",
+            f"what the rules of {round} ask for ({answer['checker']})",
+            table.count(seen.submissions),
+            "mend what is named above and run the same command again; `podium explain RULE` says more of a rule",
+        )
+    print(f"\ncheck {path}: compliant with {round} ({answer['checker']}), {table.count(seen.submissions)}")
+    return GOOD
+
+
+def _main_result(args: argparse.Namespace) -> int:
+    config = configuration.load(args.config)
+    answer = check_result(config, plan.of(config, args.system, args.benchmark))
+    thing = f"{args.system}/{args.benchmark}"
+    good = answer["verdict"] == "compliant"
     if args.json:
         print(json.dumps(answer, indent=1))
-    elif answer["verdict"] == "compliant":
-        print(f"check {thing}: compliant with {answer['round']}, {summary}")
-    if answer["verdict"] != "compliant":
-        found = [*answer["findings"], *messages]
+        return GOOD if good else FINDINGS
+    if not good:
+        found = [*answer["findings"], *answer["official"]["messages"]]
         expected = f"what the rules of {answer['round']} ask for"
+        command = f"podium score --config {args.config}"
         raise Findings(f"{thing} is not compliant", expected, "\n    ".join(["", *found]), command)
-    return 0
+    summary = f"{len(answer['counted'])} runs counted ({answer['choice']})"
+    print(f"check {thing}: compliant with {answer['round']}, {summary}")
+    return GOOD

@@ -1,37 +1,53 @@
 """MLLOG lines of a result file, read as the official parser reads them (mlperf_logging mlp_parser, rulesets >= 0.7).
 
-A line counts when it holds `:::MLLOG `; what stands before the last such token is dropped; the rest must be JSON with
-`key`, `value`, `time_ms`, `event_type` and `metadata`. Text is latin-1, so that no byte can break the reading.
+Text is latin-1 and a line ends at LF, CR or CRLF. A line counts when it holds `:::MLLOG `; what stands before the last
+such token is dropped; the rest must be JSON with `time_ms`, `key`, `value` and `metadata`. Files are read in pieces, so
+that a log of any size needs little memory.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 TOKEN = ":::MLLOG "
+PIECE = 1 << 20  # bytes read at once
+LONGEST = 4 << 20  # bytes of one record; of a longer one (none is known) the middle is dropped, and it is broken
+
+_TOKEN = TOKEN.encode()
+_decode = json.JSONDecoder().decode
+_scan = json.JSONDecoder().scan_once
 
 
-@dataclass(frozen=True)
-class Event:
-    """One MLLOG record. `line` counts the lines of the file from 1; `time_ms` is milliseconds since the epoch."""
+@dataclass(slots=True)
+class LogLine:
+    """One record, with the names that the official rule files use.
 
-    line: int
-    time_ms: int
-    key: str
-    value: Any
-    metadata: dict[str, Any]
+    `timestamp` is milliseconds since the epoch, `value` holds "value" and "metadata", `lineno` counts the MLLOG lines
+    from 0; `line` is ours and counts the lines of the file from 1.
+    """
+
+    full_string: str
+    timestamp: float
+    key: Any
+    value: dict[str, Any]
+    lineno: int
+    line: int = 0
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A line with the token that is no record; `why` says what is wrong."""
+    """A line with the token that is no record. `why` is what the official parser says of it; `fatal` is the exception
+    with which it falls over, where it does."""
 
     line: int
+    text: str
     why: str
+    fatal: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,9 +64,9 @@ class Run:
     """What one result log says. Times are in milliseconds since the epoch; None where the log is silent."""
 
     status: str | None
-    started: int | None
-    stopped: int | None
-    init_started: int | None
+    started: float | None
+    stopped: float | None
+    init_started: float | None
     seed: int | None
     batch_size: int | None
     evaluations: tuple[Evaluation, ...]
@@ -69,41 +85,84 @@ class Run:
         return self.status == "success"
 
 
-def parse_line(text: str, number: int) -> Event | Broken | None:
-    """One line of a log: a record, a broken record, or None for any other text."""
-    _, token, rest = text.rpartition(TOKEN)
-    if not token:
-        return None
+def texts(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Every line with the token: its number in the file, and its text from the last token on, stripped."""
+    number, rest = 1, b""
+    while piece := file.read(PIECE):
+        block = rest + piece
+        # A CR at the very end may be the first half of a CRLF: it stays for the next piece.
+        end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
+        yield from _texts(block[:end], number)
+        number += block.count(b"\n", 0, end)
+        rest = block[end:]
+        if _TOKEN not in rest:
+            rest = rest[1 - len(_TOKEN) :]
+        elif len(rest) > LONGEST:
+            rest = rest[rest.rfind(_TOKEN) :]
+            rest = rest[:LONGEST] + rest[LONGEST:][1 - len(_TOKEN) :]
+    yield from _texts(rest, number)
+
+
+def _texts(block: bytes, number: int) -> Iterator[tuple[int, str]]:
+    counted = place = 0
+    while (found := block.find(_TOKEN, place)) >= 0:
+        end = block.find(b"\n", found)
+        end = len(block) if end < 0 else end
+        if (carriage := block.find(b"\r", found, end)) >= 0:
+            end = carriage
+        number += block.count(b"\n", counted, found)
+        yield number, block[block.rfind(_TOKEN, found, end) : end].decode("latin-1").strip()
+        counted, place = found, end
+
+
+def parse(text: str, lineno: int, line: int) -> LogLine:
+    """One record from its text.
+
+    Raises ValueError where the official parser reports an error; any other exception is one that it does not catch.
+    """
+    record = _object(text)
+    timestamp = float(record["time_ms"])
+    value = {"value": record["value"], "metadata": record["metadata"]}
+    return LogLine(text, timestamp, record["key"], value, lineno, line)
+
+
+def _object(text: str) -> Any:
+    """The JSON after the token. The scanner alone is faster, the decoder's errors are the official ones."""
+    if not text.startswith(TOKEN):
+        raise ValueError("does not match regex")
     try:
-        value = json.loads(rest)
-    except ValueError as error:
-        return Broken(number, f"not JSON: {error}")
-    if not isinstance(value, dict):
-        return Broken(number, "JSON, but no object")
-    if missing := [name for name in ("key", "value", "time_ms", "metadata") if name not in value]:
-        return Broken(number, f"without {', '.join(missing)}")
-    metadata = value["metadata"] if isinstance(value["metadata"], dict) else {}
-    if not isinstance(value["time_ms"], (int, float)):
-        return Broken(number, "time_ms is no number")
-    return Event(number, int(value["time_ms"]), str(value["key"]), value["value"], metadata)
+        record, end = _scan(text, len(TOKEN))
+    except (StopIteration, ValueError):
+        end = 0
+    if end != len(text):
+        record = _decode(text[len(TOKEN) :])
+    if record is None:
+        raise ValueError("does not match regex")
+    return record
 
 
-def parse(lines: Iterable[str]) -> Iterator[Event | Broken]:
-    """Every record of a log, in file order."""
-    for number, text in enumerate(lines, 1):
-        if (item := parse_line(text, number)) is not None:
-            yield item
+def records(path: Path) -> Iterator[LogLine | Broken]:
+    """Every record of a log in file order, broken ones too. Raises OSError when the file cannot be read."""
+    with path.open("rb", buffering=0) as file:
+        for lineno, (line, text) in enumerate(texts(file)):
+            try:
+                yield parse(text, lineno, line)
+            except ValueError as error:
+                yield Broken(line, text, str(error))
+            except KeyError as error:
+                yield Broken(line, text, f"no {error.args[0]}", repr(error))
+            except (TypeError, OverflowError, RecursionError) as error:
+                yield Broken(line, text, str(error), repr(error))
 
 
 def read(path: Path) -> Run:
     """Read a result log; never raises for its content."""
-    with path.open(encoding="latin-1", newline="\n") as file:
-        return summarise(parse(file))
+    return summarise(records(path))
 
 
-def summarise(items: Iterable[Event | Broken]) -> Run:
+def summarise(items: Iterable[LogLine | Broken]) -> Run:
     """The run that the records tell of: the first run_start and run_stop, every evaluation between."""
-    first: dict[str, Event] = {}
+    first: dict[str, LogLine] = {}
     evaluations: list[Evaluation] = []
     broken: list[Broken] = []
     count = 0
@@ -112,17 +171,22 @@ def summarise(items: Iterable[Event | Broken]) -> Run:
             broken.append(item)
             continue
         count += 1
+        if not isinstance(item.key, str) or not math.isfinite(item.timestamp):
+            continue
         first.setdefault(item.key, item)
-        epoch = item.metadata.get("epoch_num", item.metadata.get("samples_count"))
-        if item.key == "eval_accuracy" and _number(item.value) and _number(epoch):
-            start = first["run_start"].time_ms if "run_start" in first else item.time_ms
-            evaluations.append(Evaluation(float(epoch), float(item.value), (item.time_ms - start) / 60_000))
+        if item.key == "eval_accuracy":
+            start = first["run_start"].timestamp if "run_start" in first else item.timestamp
+            place = metadata(item)
+            epoch = place.get("epoch_num", place.get("samples_count"))
+            if _number(item.value["value"]) and _number(epoch):
+                minutes = (item.timestamp - start) / 60_000
+                evaluations.append(Evaluation(float(epoch), float(item.value["value"]), minutes))
     stop = first.get("run_stop")
     return Run(
-        status=str(stop.metadata.get("status")) if stop else None,
-        started=first["run_start"].time_ms if "run_start" in first else None,
-        stopped=stop.time_ms if stop else None,
-        init_started=first["init_start"].time_ms if "init_start" in first else None,
+        status=str(metadata(stop).get("status")) if stop else None,
+        started=first["run_start"].timestamp if "run_start" in first else None,
+        stopped=stop.timestamp if stop else None,
+        init_started=first["init_start"].timestamp if "init_start" in first else None,
         seed=_whole(first.get("seed")),
         batch_size=_whole(first.get("global_batch_size")),
         evaluations=tuple(evaluations),
@@ -131,9 +195,15 @@ def summarise(items: Iterable[Event | Broken]) -> Run:
     )
 
 
+def metadata(line: LogLine) -> dict[str, Any]:
+    """The metadata of a record; empty where it is no object."""
+    found = line.value["metadata"]
+    return found if isinstance(found, dict) else {}
+
+
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
 
 
-def _whole(event: Event | None) -> int | None:
-    return int(event.value) if event is not None and _number(event.value) else None
+def _whole(line: LogLine | None) -> int | None:
+    return int(line.value["value"]) if line is not None and _number(line.value["value"]) else None

@@ -1,34 +1,60 @@
-"""The pinned mlperf_logging package as the authority: its functions on a copy, its messages as they are.
+"""The official tool itself, unmodified and in an environment of its own: another version's answer beside ours.
 
-Its command lines exit 0 on failure and its checkers write scaling.json and logs into what they check; called as
-functions on a copy they answer truly and leave the user's tree alone.
+Old rounds were judged by the tool of their time, and today's tool answers differently (seeds, RCP data, rules made
+stricter). The tool runs on a copy, for it writes scaling.json into what it checks.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
-import logging
+import os
+import re
 import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from podium.errors import BadEnvironment
+from podium import files
+from podium.errors import BadEnvironment, BadInput
+from podium.verdict import rulefiles
+from podium.verdict.hearing import FAIL, NONE, PASS
+from podium.verdict.tree import PARAMS, Result, Submitter
+
+SOURCE = "https://github.com/mlcommons/logging.git"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a checker answered, and its warnings and errors word for word."""
+class Tool:
+    """A version of the official tool: the Python that has it, and its folder where it is a checkout."""
 
-    passed: bool
-    messages: tuple[str, ...]
+    name: str
+    python: Path
+    folder: Path | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where its modules are found; the order of sets is fixed, so that it says the same twice."""
+        paths = {"PYTHONPATH": str(self.folder)} if self.folder else {}
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        return {**kept, **paths, "PYTHONHASHSEED": "0"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the tool says of a submission: pass, fail, or none where it ends in a traceback; its errors, or the last
+    line of the traceback."""
+
+    answer: str
+    errors: tuple[str, ...]
+    output: str
 
 
 def version(pinned: str) -> str:
-    """The checker's version; raises BadEnvironment when it is not the one that the config pins."""
-    found = importlib.metadata.version("mlperf-logging")
+    """The installed checker's version; raises BadEnvironment when it is not the one that the config pins."""
+    found = rulefiles.version()
     if found != pinned:
         raise BadEnvironment(
             "another checker is installed than the config pins",
@@ -39,72 +65,119 @@ def version(pinned: str) -> str:
     return found
 
 
-def check_log(path: Path, round: str) -> Verdict:
-    """Compliance of one result log with the rules of a round (compliance_checker)."""
-    from mlperf_logging.compliance_checker import mlp_compliance
+def tool(wanted: str, cache: Path) -> Tool:
+    """The tool that `--checker` names: a Python, a virtual environment, a checkout, or a version.
 
-    # A list of the module that an exception inside an earlier check leaves full.
-    mlp_compliance.enqueued_configs.clear()
-    with _heard() as messages:
-        checker = mlp_compliance.make_checker("training", round, False, False)
-        passed, *_ = mlp_compliance.main(str(path), f"training_{round}/common.yaml", checker)
-    return Verdict(passed, tuple(messages))
+    A version is installed once into an environment below `cache`: from the package index, or from its git tag where it
+    is none of a release (3.0.0-rc2). Raises BadInput for what is none of these, BadEnvironment where pip fails.
+    """
+    path = Path(wanted)
+    if (path / "mlperf_logging").is_dir():
+        return Tool(str(path), Path(sys.executable), path.resolve())
+    for python in (path / "bin" / "python", path):
+        if python.is_file() and os.access(python, os.X_OK):
+            return Tool(str(path), python.absolute())
+    if not re.fullmatch(r"\d+(\.\d+)+(-?rc\d+[\w.-]*)?", wanted):
+        expected = "a Python, a virtual environment, a checkout of mlcommons/logging, or a version like 3.0.0-rc2"
+        raise BadInput(f"no checker {wanted}", expected, "none of them", "pip index versions mlperf-logging")
+    return Tool(f"mlperf-logging {wanted}", _installed(wanted, cache / "checkers" / wanted))
 
 
-def check_package(tree: Path, round: str) -> Verdict:
-    """The package checker on a submission tree (systems/ and results/), run on a copy."""
-    from mlperf_logging.compliance_checker import mlp_compliance
-    from mlperf_logging.package_checker import package_checker
-
-    mlp_compliance.enqueued_configs.clear()
-    with _copied(tree) as copy, _heard() as messages:
-        systems = package_checker.check_systems(str(copy), "training", round)
-        results = package_checker.check_training_result_files(
-            str(copy), "training", round, False, False, False, False, False
+def ask(tool: Tool, submitter: Submitter, round: str, flags: Sequence[str] = ()) -> Said:
+    """The package checker's answer on a submitter's systems (all of them, or the part that is in `submitter`)."""
+    with _copied(submitter) as copy:
+        command = [tool.python, "-m", "mlperf_logging.package_checker", copy.name, "training", round]
+        done = subprocess.run(
+            [*command, *_spelt(tool, copy.parent, flags)],
+            cwd=copy.parent,
+            env=tool.environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
-    return Verdict(systems and results, tuple(message.replace(str(copy), tree.name) for message in messages))
+    return _read(done.returncode, done.stdout + done.stderr)
 
 
-def check_repository(tree: Path) -> Verdict:
-    """The repository checker: names, sizes and links (its own function returns False in every case)."""
-    from mlperf_logging.repo_checker import repo_checker
+def _read(status: int, output: str) -> Said:
+    # Tools up to 2.0 raise an exception to say no; later ones say it in a line and exit with 0.
+    if "FOUND NO ERRORS" in output:
+        answer = PASS
+    elif "FOUND ERRORS" in output or "Found too many errors" in output:
+        answer = FAIL
+    elif status == 0 and "Traceback" not in output:
+        answer = PASS
+    else:
+        answer = NONE
+    lines = output.splitlines()
+    errors = [line for line in lines if re.match(r"ERROR\b", line)]
+    if answer == NONE or not errors:
+        errors += [line for line in lines[-1:] if answer == NONE]
+    return Said(answer, tuple(errors), output)
 
-    with _heard() as messages:
-        paths = repo_checker.list_files_recursively(str(tree))
-        folders = repo_checker.list_dirs_recursively(str(tree))
-        passed = all(
-            (
-                repo_checker._check_bad_filenames(paths, folders),
-                repo_checker._check_file_sizes(paths),
-                repo_checker._check_symbolic_links(str(tree), paths),
-            )
-        )
-    return Verdict(passed, tuple(messages))
+
+def _spelt(tool: Tool, place: Path, flags: Sequence[str]) -> list[str]:
+    """Flags as this version of the tool spells them, with hyphens or underscores."""
+    if not flags:
+        return []
+    command = [tool.python, "-m", "mlperf_logging.package_checker", "--help"]
+    done = subprocess.run(
+        command, cwd=place, env=tool.environment, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+    spellings = [(f"--{flag}", f"--{flag.replace('-', '_')}") for flag in flags]
+    return [next((text for text in both if text in done.stdout), both[0]) for both in spellings]
 
 
 @contextlib.contextmanager
-def _copied(tree: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="podium-check-") as folder:
-        copy = Path(folder) / tree.name
-        shutil.copytree(tree, copy, symlinks=True)
-        yield copy
+def _copied(submitter: Submitter) -> Iterator[Path]:
+    """A tree with the same names: folders made anew, logs as links to the real ones, small files copied."""
+    with tempfile.TemporaryDirectory(prefix="podium-checker-") as place:
+        root = Path(place) / submitter.name
+        (root / "systems").mkdir(parents=True)
+        (root / "results").mkdir()
+        for path in submitter.descriptions:
+            shutil.copyfile(path, root / "systems" / path.name)
+        for system in submitter.systems:
+            (root / "results" / system.name).mkdir()
+            _with_params(system.folder, root / "results" / system.name)
+            for result in system.results:
+                _linked(result, root / "results" / system.name / result.benchmark)
+        yield root
 
 
-class _Collector(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
+def _linked(result: Result, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for path in result.logs:
+        (folder / path.name).symlink_to(path.absolute())
+    for path in result.others:
+        if path.is_dir():
+            (folder / path.name).symlink_to(path.absolute())
+        elif path.is_file():
+            shutil.copyfile(path, folder / path.name)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(f"{record.levelname}: {record.getMessage().strip()}")
+
+def _with_params(source: Path, target: Path) -> None:
+    if (source / PARAMS).is_file():
+        shutil.copyfile(source / PARAMS, target / PARAMS)
 
 
-@contextlib.contextmanager
-def _heard() -> Iterator[list[str]]:
-    """Collect what the checkers say; they all write to the root logger."""
-    root, collector = logging.getLogger(), _Collector()
-    before, root.handlers = root.handlers, [collector]
-    try:
-        yield collector.messages
-    finally:
-        root.handlers = before
+def _installed(wanted: str, folder: Path) -> Path:
+    python = folder / "bin" / "python"
+    if (folder / "complete").exists():
+        return python
+    requirement = f"git+{SOURCE}@{wanted}" if "rc" in wanted else f"mlperf-logging=={wanted}"
+    with files.locked(folder.parent / f".{wanted}.lock"):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _do(wanted, [sys.executable, "-m", "venv", str(folder)])
+            _do(wanted, [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement])
+            files.write_text(folder / "complete", f"{requirement}\n")
+    return python
+
+
+def _do(wanted: str, command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        expected = "Python's venv, and a package index (or github.com for a tag) that can be reached"
+        raise BadEnvironment(f"checker {wanted} cannot be installed", expected, last[0], " ".join(command))

@@ -30,6 +30,8 @@ def look(address: str) -> Remote:
             first, last, size = _content_range(answer)
             if (first, last) != (0, 0):
                 raise Refused(f"asked for byte 0, it says {answer.headers['Content-Range']!r}")
+            with _explained():
+                answer.raw.read1(PIECE)  # the one byte, so that the connection can be used again
             return Remote(size, size is not None, _tag(answer))
         if answer.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and _content_range(answer)[2] == 0:
             return Remote(0, True, _tag(answer))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -18,14 +17,14 @@ PART = 16 << 20  # bytes; S3 takes at most 10,000 parts, of at least 5 MiB
 MOST_PARTS = 9_000
 
 
-def send(path: Path, address: str, entry: Entry, way: segments.Line) -> None:
-    """Bring one file to `address`, unless it is there: an object of its size that bears its sha256.
+def send(path: Path, address: str, entry: Entry, present: bool, way: segments.Line) -> None:
+    """Bring one file to `address`, unless an object that is `present` has its size and bears its sha256.
 
     Raises Refused where the storage does not take it, or the file is not that of the entry.
     """
     bucket, key = s3.split(address)
     where = {"Bucket": bucket, "Key": key}
-    if _there(where, entry, way):
+    if present and _is(where, entry, way):
         way.arrived(entry.bytes)
         return
     if path.stat().st_size != entry.bytes:
@@ -58,16 +57,18 @@ def put_text(address: str, text: str, way: segments.Line) -> None:
     _ask(way, s3.client().put_object, Bucket=bucket, Key=key, Body=text.encode())
 
 
-def names(address: str) -> set[str]:
-    """The keys of all objects below `address`, relative to it. Raises Refused, Again."""
-    bucket, prefix = s3.split(address.rstrip("/") + "/")
-    with s3.explained():
-        pages = s3.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return {item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())}
+def names(address: str, way: segments.Line) -> set[str]:
+    """The keys of all objects below `address`, relative to it."""
+    bucket, prefix = s3.split(address + "/")
+    pages = _pages(way, "list_objects_v2", Bucket=bucket, Prefix=prefix)
+    return {item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())}
 
 
 def differences(base: str, entries: Sequence[Entry], way: segments.Line) -> list[str]:
-    """Every way in which the objects below `base` differ from `entries`, one sentence each; all are read and hashed."""
+    """Every way in which the objects below `base` differ from `entries`, one sentence each; all are read and hashed.
+
+    One with other content is deleted, whatever sha256 it bears, so that the next try sends it.
+    """
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return [
             text for text in pool.map(lambda entry: _difference(f"{base}/{entry.path}", entry, way), entries) if text
@@ -92,32 +93,26 @@ def _difference(address: str, entry: Entry, way: segments.Line) -> str | None:
     except (Refused, Changed) as error:
         return f"{entry.path}: {error}"
     if value.hexdigest() != entry.sha256:
+        bucket, key = s3.split(address)
+        _ask(way, s3.client().delete_object, Bucket=bucket, Key=key)
         return f"{entry.path}: sha256 {entry.sha256} expected, {value.hexdigest()} found"
     return None
 
 
-def _there(where: Mapping[str, str], entry: Entry, way: segments.Line) -> bool:
-    try:
-        facts = _ask(way, s3.client().head_object, **where)
-    except Refused as refusal:
-        if "404" in str(refusal) or "NoSuchKey" in str(refusal):
-            return False
-        raise
+def _is(where: Mapping[str, str], entry: Entry, way: segments.Line) -> bool:
+    facts = _ask(way, s3.client().head_object, **where)
     return facts["ContentLength"] == entry.bytes and facts["Metadata"].get("sha256") == entry.sha256
 
 
 def _open_upload(where: dict[str, str], entry: Entry, way: segments.Line) -> tuple[str, dict[int, tuple[int, str]]]:
     """The upload that an earlier try left, with size and tag of each part that arrived, or a new one."""
-    client = s3.client()
-    left = _ask(way, client.list_multipart_uploads, Bucket=where["Bucket"], Prefix=where["Key"]).get("Uploads", ())
-    for upload in left:
-        if upload["Key"] == where["Key"]:
-            with contextlib.suppress(Refused):  # it may have been ended meanwhile
-                pages = client.get_paginator("list_parts").paginate(**where, UploadId=upload["UploadId"])
-                with s3.explained():
-                    parts = [part for page in pages for part in page.get("Parts", ())]
+    for page in _pages(way, "list_multipart_uploads", Bucket=where["Bucket"], Prefix=where["Key"]):
+        for upload in page.get("Uploads", ()):
+            if upload["Key"] == where["Key"]:
+                pages = _pages(way, "list_parts", **where, UploadId=upload["UploadId"])
+                parts = [part for page in pages for part in page.get("Parts", ())]
                 return upload["UploadId"], {part["PartNumber"]: (part["Size"], part["ETag"]) for part in parts}
-    made = _ask(way, client.create_multipart_upload, **where, Metadata={"sha256": entry.sha256})
+    made = _ask(way, s3.client().create_multipart_upload, **where, Metadata={"sha256": entry.sha256})
     return made["UploadId"], {}
 
 
@@ -138,6 +133,10 @@ def _send_part(
         arrived = (len(body), answer["ETag"])
     way.arrived(len(body))
     return {"PartNumber": number, "ETag": arrived[1]}
+
+
+def _pages(way: segments.Line, call: str, **arguments: Any) -> list[dict[str, Any]]:
+    return _ask(way, lambda: list(s3.client().get_paginator(call).paginate(**arguments)))
 
 
 def _ask(way: segments.Line, call: Any, **arguments: Any) -> Any:
