@@ -7,7 +7,7 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo clean
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo bench-data clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -48,6 +48,9 @@ test-implementations: .venv/pins-test
 
 bench-demo: env
 	$(BIN)/python tests/bench/demo.py
+
+bench-data: env
+	$(BIN)/python tests/bench/data
 
 clean:
 	rm -rf work .snakemake

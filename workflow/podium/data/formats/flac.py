@@ -77,9 +77,17 @@ def decode(data: bytes) -> np.ndarray:
 
 
 def _by_dr_flac(data: bytes, info: StreamInfo) -> np.ndarray | None:
-    """The samples, if they are as many as the file says and have its md5."""
-    try:
-        pcm = np.frombuffer(miniaudio.flac_read_s16(data).samples, np.int16)
-    except miniaudio.DecodeError:
+    """The samples, if they are as many as the file says and have its md5; decoded straight into the array."""
+    dr_flac, ffi = miniaudio.lib, miniaudio.ffi
+    decoder = dr_flac.ma_dr_flac_open_memory(ffi.from_buffer(data), len(data), ffi.NULL)
+    if not decoder:
         return None
-    return pcm if info.samples == len(pcm) and info.proves(pcm) else None
+    try:
+        if decoder.channels != 1 or decoder.totalPCMFrameCount != info.samples:
+            return None
+        pcm = np.empty(info.samples, np.int16)
+        target = ffi.cast("ma_int16 *", ffi.from_buffer(pcm))
+        found = dr_flac.ma_dr_flac_read_pcm_frames_s16(decoder, info.samples, target)
+    finally:
+        dr_flac.ma_dr_flac_close(decoder)
+    return pcm if found == info.samples and info.proves(pcm) else None
