@@ -7,7 +7,7 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo clean
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo bench-verdicts clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -46,6 +46,9 @@ test-implementations: .venv/pins-test
 
 bench-demo: env
 	$(BIN)/python tests/bench/demo.py
+
+bench-verdicts: env
+	$(BIN)/python tests/bench/verdicts.py
 
 clean:
 	rm -rf work .snakemake

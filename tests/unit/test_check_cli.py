@@ -1,4 +1,4 @@
-"""`podium check` and `podium explain` as they are called: table, JSON, JUnit, exit codes, another checker beside ours."""
+"""`podium check` and `podium explain` as they are called: table, JSON, JUnit, exit codes, another checker's answer."""
 
 from __future__ import annotations
 
