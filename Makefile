@@ -7,7 +7,7 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo bench-data clean
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo bench-data bench-verdicts clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -51,6 +51,9 @@ bench-demo: env
 
 bench-data: env
 	$(BIN)/python tests/bench/data
+
+bench-verdicts: env
+	$(BIN)/python tests/bench/verdicts.py
 
 clean:
 	rm -rf work .snakemake

@@ -178,6 +178,14 @@ def test_evaluations_out_of_schedule_are_found(clean, evaluations, rule, what):
     assert (group.first.rule, group.first.found, group.count) == (rule, what, 1)
 
 
+def test_the_open_division_may_evaluate_when_it_likes(tmp_path):
+    place = build(tmp_path / "tests", division="open")
+    for number in range(5):
+        changed = log(number, {"submission_division": "open"}, evaluations=[2, 3, 9])
+        synthetic.write_log(results(place) / f"result_{number}.txt", changed)
+    assert rules(place) == []
+
+
 @pytest.mark.parametrize(
     "benchmark, round, batch, first, every",
     [  # as published logs have them

@@ -61,15 +61,23 @@ def _look(path: Path, round: str, only: Sequence[str], root: Path | None) -> _Se
 
 
 def _beside(wanted: str, seen: _Seen, round: str, cache: Path) -> list[dict[str, Any]]:
-    """The answer of another version of the tool on each submitter, beside ours."""
-    from podium.verdict import official
+    """The answer of another version of the tool on each submitter, beside ours.
+
+    It is asked with the flags of the root's params file, and once more with that for bert where our answer is by it.
+    """
+    from podium.verdict import official, params, rcptest
 
     tool = official.tool(wanted, cache)
     rows = []
     for submitter, ours in zip(seen.tree.submitters, seen.submissions, strict=True):
-        said = official.ask(tool, submitter, round, [item.name for item in ours.parameters if item.counts])
-        rows.append({"submitter": submitter.name, "checker": tool.name, "official": said.answer, "ours": ours.official})
-        rows[-1]["errors"] = list(said.errors)
+        flags = [item.name for item in ours.parameters if item.counts]
+        asked = [flags]
+        if any(item.rcp and item.rcp.way == rcptest.SAMPLES for item in ours.verdicts):
+            asked += [[*flags, params.TRAIN_SAMPLES]] if params.TRAIN_SAMPLES not in flags else []
+        for flags in asked:
+            said = official.ask(tool, submitter, round, flags)
+            about = {"submitter": submitter.name, "checker": tool.name, "flags": flags}
+            rows.append({**about, "official": said.answer, "ours": ours.official, "errors": list(said.errors)})
     return rows
 
 

@@ -17,6 +17,8 @@ from podium.verdict.convergence import Convergence
 from podium.verdict.logs import Broken, LogLine
 from podium.verdict.seeds import Seed, Seeds
 
+BROKEN = 16 << 20  # characters of broken lines that are kept to be told; a log can consist of nothing else
+
 
 @dataclass(frozen=True)
 class Point:
@@ -112,10 +114,13 @@ def _read(path: Path, round: str) -> Digest:
     seeded: list[LogLine] = []
     first: dict[str, Any] = {}
     clock: dict[str, float] = {}
+    room = BROKEN
     for item in logs.records(path):
         if isinstance(item, Broken):
-            broken.append(item)
             text = item.text
+            room -= len(text)
+            if room > 0 or not broken or (item.fatal and not any(known.fatal for known in broken)):
+                broken.append(item)
         else:
             compliance.feed(item)
             text = item.full_string

@@ -187,7 +187,7 @@ def as_json(item: Case, past: Sequence[Trial]) -> dict[str, Any]:
         "required": item.required,
         "failed": item.seen.failed,
         "may_still_fail": forecast_model.may_fail(item.seen, item.required, item.dropped),
-        "batch_size": item.batch_size,
+        "batch_size": item.batch_size if _positive(item.batch_size) else None,
         "mean_so_far": statistics.fmean(item.seen.points) if item.seen.points else None,
         "rcp": {
             "test": item.how,

@@ -125,16 +125,12 @@ def _code(submitter: Submitter, find: _Find) -> Iterator[Finding]:
 
 
 def _implementations(folder: Path, systems: Sequence[str], find: _Find) -> Iterator[Finding]:
-    """Each implementation has a README; what else is needed lies in it or in the folder of each system."""
+    """What is needed lies in the folder of an implementation or in that of each system."""
     folders = {name: _names(folder / name) for name in _names(folder) if (folder / name).is_dir()}
     if not folders:
         yield find("code-missing", folder, 0, "an implementation", "no folder")
         return
-    own = [name for name in folders if name not in systems]
-    for name in own:
-        if not any(file.lower().startswith("readme") for file in folders[name]):
-            yield find("implementation-files", folder / name, 0, "README.md", "no README.md")
-    shared = {file.lower() for name in own for file in folders[name]}
+    shared = {file.lower() for name, names in folders.items() if name not in systems for file in names}
     for place in sorted({folder / system if system in folders else folder for system in systems}):
         there = shared | {file.lower() for file in folders.get(place.name, [])}
         if missing := [name for name in NEEDED if name.lower() not in there]:

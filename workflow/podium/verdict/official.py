@@ -86,16 +86,10 @@ def tool(wanted: str, cache: Path) -> Tool:
 def ask(tool: Tool, submitter: Submitter, round: str, flags: Sequence[str] = ()) -> Said:
     """The package checker's answer on a submitter's systems (all of them, or the part that is in `submitter`)."""
     with _copied(submitter) as copy:
+        # Tools of round 1.0 look for their reference data below the folder in which they are started.
+        (copy.parent / "mlperf_logging").symlink_to(_package(tool, copy.parent))
         command = [tool.python, "-m", "mlperf_logging.package_checker", copy.name, "training", round]
-        done = subprocess.run(
-            [*command, *_spelt(tool, copy.parent, flags)],
-            cwd=copy.parent,
-            env=tool.environment,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        done = _run(tool, copy.parent, [*command, *_spelt(tool, copy.parent, flags)])
     return _read(done.returncode, done.stdout + done.stderr)
 
 
@@ -116,16 +110,31 @@ def _read(status: int, output: str) -> Said:
     return Said(answer, tuple(errors), output)
 
 
+def _package(tool: Tool, place: Path) -> Path:
+    """Where the tool's modules are; raises BadInput for a Python that has none."""
+    command = [tool.python, "-c", "import mlperf_logging; print(mlperf_logging.__path__[0])"]
+    done = _run(tool, place, command)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise BadInput(
+            f"{tool.name} has no checker", "a Python with mlperf_logging", last, f"{tool.python} -m pip list"
+        )
+    return Path(done.stdout.strip())
+
+
 def _spelt(tool: Tool, place: Path, flags: Sequence[str]) -> list[str]:
     """Flags as this version of the tool spells them, with hyphens or underscores."""
     if not flags:
         return []
-    command = [tool.python, "-m", "mlperf_logging.package_checker", "--help"]
-    done = subprocess.run(
-        command, cwd=place, env=tool.environment, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
+    done = _run(tool, place, [tool.python, "-m", "mlperf_logging.package_checker", "--help"])
     spellings = [(f"--{flag}", f"--{flag.replace('-', '_')}") for flag in flags]
     return [next((text for text in both if text in done.stdout), both[0]) for both in spellings]
+
+
+def _run(tool: Tool, place: Path, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=place, env=tool.environment, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
 
 
 @contextlib.contextmanager
@@ -165,19 +174,26 @@ def _installed(wanted: str, folder: Path) -> Path:
     python = folder / "bin" / "python"
     if (folder / "complete").exists():
         return python
-    requirement = f"git+{SOURCE}@{wanted}" if "rc" in wanted else f"mlperf-logging=={wanted}"
+    tag = f"git+{SOURCE}@{wanted}"
     with files.locked(folder.parent / f".{wanted}.lock"):
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            _do(wanted, [sys.executable, "-m", "venv", str(folder)])
-            _do(wanted, [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement])
-            files.write_text(folder / "complete", f"{requirement}\n")
+            _pip(wanted, [sys.executable, "-m", "venv", str(folder)])
+            install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            if "rc" in wanted:
+                _pip(wanted, [*install, tag])
+            else:
+                try:
+                    _pip(wanted, [*install, f"mlperf-logging=={wanted}"])
+                except BadEnvironment:  # old releases are tags only
+                    _pip(wanted, [*install, tag])
+            files.write_text(folder / "complete", f"{wanted}\n")
     return python
 
 
-def _do(wanted: str, command: list[str]) -> None:
+def _pip(wanted: str, command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        last = ((done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         expected = "Python's venv, and a package index (or github.com for a tag) that can be reached"
-        raise BadEnvironment(f"checker {wanted} cannot be installed", expected, last[0], " ".join(command))
+        raise BadEnvironment(f"checker {wanted} cannot be installed", expected, last, " ".join(command))

@@ -31,7 +31,8 @@ def table(submissions: Sequence[Submission], beside: Sequence[Mapping[str, Any]]
             lines.append(f"{item.name}: package checker {item.official}, repository checker {item.repository.official}")
     lines += explained(finding for item in submissions for finding in item.every)
     for row in beside:
-        lines += ["", f"{row['submitter']}: {row['checker']} says {row['official']}, ours says {row['ours']}"]
+        flags = "".join(f" --{flag}" for flag in row["flags"])
+        lines += ["", f"{row['submitter']}: {row['checker']}{flags} says {row['official']}, ours says {row['ours']}"]
         lines += [f"    {_line(error)}" for error in row["errors"]]
     return "\n".join(lines)
 
