@@ -16,6 +16,7 @@ from podium.data.wikipedia import evaluation, options, publish, shards, shuffle,
 from podium.data.wikipedia.instances import Recipe, build
 from podium.data.wikipedia.layouts import LAYOUTS, TEXT, Layout
 from podium.data.wikipedia.tasks import Run, runner
+from podium.data.wikipedia.unpack import unpack
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadInput
 
@@ -35,6 +36,8 @@ def prepare(job: Job) -> dict[str, Any]:
     with runner(job.workers) as run:
         if form == "text":
             found = source.text(job.source)
+        elif form == "archive":
+            found = unpack(job.source, job.to / WORK / "unpacked")
         else:
             found = _publish(run, job, cut)
             counts |= {"official": False, "sentences": "regular expression"}

@@ -9,8 +9,10 @@ from podium.errors import BadInput
 
 FORMS = {
     "text": "the published text: part-%05d-of-00500, eval.txt, vocab.txt",
+    "archive": "results_text.tar.gz of MLCommons' storage and vocab.txt; the text is unpacked while it is prepared",
     "wikiextractor": "WikiExtractor's wiki_NN files and vocab.txt; cleaned, split and gathered first (not official)",
 }
+ARCHIVE = "results_text.tar.gz"
 _TEXT_FOLDERS = (".", "text", "results4", "results")  # where the published archives and the reference put the parts
 _ALL_PARTS = 500
 _NEXT = "podium fetch wikipedia"
@@ -34,6 +36,8 @@ def form(folder: Path) -> str:
     """Which of FORMS the folder has; raises BadInput when it has none."""
     if _text_folder(folder):
         return "text"
+    if (folder / ARCHIVE).is_file():
+        return "archive"
     if any(folder.rglob("wiki_[0-9]*")):
         return "wikiextractor"
     raise BadInput(f"no Wikipedia in {folder}", " or ".join(FORMS.values()), _listing(folder), _NEXT)
