@@ -116,3 +116,5 @@ def test_a_set_of_the_catalog_is_fetched_and_verified_by_its_layout(tmp_path, wr
     assert verify.problems("govreport", raw, "raw", "full") == []
     (raw / "train-00000-of-00001.parquet").write_bytes(b"none")
     assert len(verify.problems("govreport", raw, "raw", "quick")) == 2
+    with pytest.raises(BadInput, match="govreport is read as it is fetched"):
+        verify.verify(config, dataset, "sample")

@@ -102,6 +102,10 @@ def _is_whole(config: Config, dataset: DataSet, content: manifest.Manifest) -> b
 
 def _source(config: Config, dataset: DataSet, content: manifest.Manifest) -> Path:
     """Where the source is; raises BadInput unless it is as it was when the layout was made."""
+    if dataset.layout == RAW:
+        raise BadInput(
+            f"{dataset.name} is read as it is fetched", "a layout that was made of it", f"layout {RAW}", "--depth full"
+        )
     raw = plan.raw_folder(config, dataset.name)
     source = manifest.read(raw)
     found = manifest.differences(raw, source, "quick")
