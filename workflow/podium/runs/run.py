@@ -201,8 +201,9 @@ def _collect(home: Path) -> None:
 def _tell(wanted: Plan, verdict: Mapping[str, Any]) -> None:
     """Say at once what the rules of the round say of an attempt that has ended."""
     words = "complies" if verdict["compliant"] else "does not comply"
-    told = [line for message in verdict["messages"] for line in message.splitlines()[:1]] or [""]
-    print(f"check {wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}: {words}", *told, sep="\n  ", file=sys.stderr)
+    told = [f"\n  {line}" for message in verdict["messages"] for line in message.splitlines()[:1]]
+    place = f"{wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}"
+    print(f"check {place}: {words}{''.join(told)}", file=sys.stderr)
 
 
 def _lost(config: Config, wanted: Plan, number: int, why: str) -> PodiumError:

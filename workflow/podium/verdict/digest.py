@@ -17,7 +17,6 @@ from podium.verdict.convergence import Convergence
 from podium.verdict.logs import Broken, LogLine
 from podium.verdict.seeds import Seed, Seeds
 
-
 BROKEN = 16 << 20  # characters of broken lines that are kept to be told; a log can consist of nothing else
 
 
