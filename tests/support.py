@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,17 @@ def config_text(root: Path, name: str = "good", **changes: Any) -> dict[str, Any
         "data": {"sets": {"imagenet": {"source": "demo", "layout": "recordio"}}},
     }
     return value | changes
+
+
+def in_a_process(code: str, *words: str | Path) -> tuple[str, int]:
+    """What Python code prints in a process of its own, and the most memory that it had, in bytes."""
+    # VmHWM (proc(5)) is of the program; getrusage also counts what the parent had when it forked.
+    peak = "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{peak}", *words], capture_output=True, text=True, check=True
+    )
+    output, _, kilobytes = answer.stdout.strip().rpartition("\n")
+    return output, int(kilobytes) * 1024
 
 
 def first_plan(config: Config) -> plan.Plan:

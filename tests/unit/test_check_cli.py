@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from podium import cli
 from podium.verdict.findings import rules
 from support import REPOSITORY
-from synthetic import ROUND, log, tree, write_description, write_log
+from synthetic import ROUND, log, record, tree, write_description, write_log
 
 BROKEN = 1 + len(log()) + 1  # the line of the broken record in a spoilt log
 
@@ -87,6 +88,22 @@ def test_junit_is_xml_with_a_failure_for_every_case_that_fails(spoilt, tmp_path,
     assert suites["tests/results/one/resnet"].get("failures") == "0"
     bad = suites["tests/results/two/resnet"]
     assert int(bad.get("failures")) == len(bad.findall("testcase/failure")) == 6
+
+
+def test_names_and_values_that_are_no_text_are_told(tmp_path, capsys):
+    """A name in other bytes than UTF-8, one with an escape sequence, and half a surrogate pair as a value."""
+    submitter = tree(tmp_path)
+    folder = submitter / "results" / "one" / "resnet"
+    for name in (b"\xff.txt", b"\x1b[31m.txt"):
+        (Path(os.fsdecode(os.fsencode(folder) + b"/" + name))).write_text("")
+    lines = [*log(1), record("submission_org", "\ud800")]
+    write_log(folder / "result_1.txt", lines)
+    verdict = tmp_path / "verdict.json"
+    for words in ([], ["--json"], ["--junit", str(tmp_path / "junit.xml")], ["--verdict", str(verdict)]):
+        assert cli.main(["check", str(submitter), "--round", ROUND, *words]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert json.loads(verdict.read_text())["verdict"] == "compliant"
+    ElementTree.parse(tmp_path / "junit.xml")
 
 
 def test_what_is_not_there_and_what_is_no_round_is_status_2(tmp_path, capsys):

@@ -325,6 +325,23 @@ def test_nothing_appears_in_the_tree_and_nothing_vanishes(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in submitter.rglob("*")} == times
 
 
+def test_a_tree_that_is_too_deep_to_walk_through_is_a_finding(tmp_path):
+    submitter = good_tree(tmp_path)
+    deepest = submitter / "benchmarks"
+    deepest.mkdir()
+    while len(deepest.parts) < 1100:
+        deepest = deepest / "d"
+        deepest.mkdir()
+    try:
+        ours = check(submitter)
+    finally:
+        while deepest != submitter:  # from the inside out, for what clears up after tests walks through too
+            deepest.rmdir()
+            deepest = deepest.parent
+    assert [finding.rule for finding in ours.repository.findings] == ["repository-depth"]
+    assert ours.official == "pass"
+
+
 def test_links_are_followed_and_a_relative_one_is_no_error(tmp_path):
     """The official repository checker looks a relative link up from where it is started, and calls it broken."""
     submitter = good_tree(tmp_path)

@@ -23,7 +23,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import problems, refuse_subset
+from podium.data.verify import problems
 from podium.errors import BadEnvironment, BadInput, Findings, PodiumError
 from podium.images import lock
 from podium.images.engines import process
@@ -86,9 +86,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             "; ".join(found[:5]),
             f"podium verify {wanted.dataset.name} --config {config.path}",
         )
-    content = manifest.read(data)
-    refuse_subset(config, wanted.dataset, content)
-    return content
+    return manifest.read(data)
 
 
 def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path, attempt: Attempt) -> None:
@@ -203,13 +201,9 @@ def _collect(home: Path) -> None:
 def _tell(wanted: Plan, verdict: Mapping[str, Any]) -> None:
     """Say at once what the rules of the round say of an attempt that has ended."""
     words = "complies" if verdict["compliant"] else "does not comply"
-    told = [line for message in verdict["messages"] for line in message.splitlines()[:1]] or [""]
-    print(
-        f"check {wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}: {words}",
-        *told,
-        sep="\n  ",
-        file=sys.stderr,
-    )
+    told = [f"\n  {line}" for message in verdict["messages"] for line in message.splitlines()[:1]]
+    place = f"{wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}"
+    print(f"check {place}: {words}{''.join(told)}", file=sys.stderr)
 
 
 def _lost(config: Config, wanted: Plan, number: int, why: str) -> PodiumError:

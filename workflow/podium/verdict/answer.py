@@ -34,7 +34,7 @@ def as_json(tree: Tree, round: str, checker: str, submissions: Sequence[Submissi
         "submitters": [submission(item) for item in submissions],
         "findings": [finding.as_json() for finding in every],
     }
-    return _clean(value)
+    return clean(value)
 
 
 def submission(item: Submission) -> dict[str, Any]:
@@ -116,12 +116,15 @@ def _rcp(outcome: Outcome | None, closed: bool) -> dict[str, Any] | None:
     return value
 
 
-def _clean(value: Any) -> Any:
-    """JSON has no words for what is not a number: null stands for it."""
+def clean(value: Any) -> Any:
+    """A value without what logs and names can hold and JSON in UTF-8 cannot: null for what is no number, ? for what is
+    no text."""
     if isinstance(value, dict):
-        return {key: _clean(item) for key, item in value.items()}
+        return {clean(key): clean(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_clean(item) for item in value]
+        return [clean(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -58,6 +58,7 @@ def check(config: Config, wanted: Plan) -> dict[str, Any]:
         "score": asdict(score),
         "result": answer.result(package.verdicts[0]),
     }
+    value = answer.clean(value)
     files.write_json(plan.verdict_file(config, wanted), value)
     return value
 
@@ -66,7 +67,7 @@ def landed(config: Config, wanted: Plan, attempt: Attempt) -> dict[str, Any]:
     """The verdict on one attempt that has just ended, written beside that of its result."""
     path = _log(plan.result_folder(config, wanted), attempt)
     known = cache.digests([path], config.submission.round, cache.place(config.root))
-    value = _run(attempt, known[path])
+    value = answer.clean(_run(attempt, known[path]))
     files.write_json(plan.verdict_file(config, wanted).with_suffix("") / f"{attempt.number}.json", value)
     return value
 

@@ -16,8 +16,9 @@ LARGEST = 50 << 20  # bytes: the limit of the repository checker
 NEEDED = ("README.md", "setup.sh", "init_datasets.sh", "run_and_time.sh")
 # What others run or build. Python files are left out: their paths are those inside a container.
 SCRIPTS = re.compile(r"\.(sh|sub|env|cfg|conf|ya?ml|toml)$|^(dockerfile|containerfile)", re.I)
+UNUSED = {"tests", "test", "examples", ".github"}  # folders of libraries that came along; no run needs them
 SITE = re.compile(
-    r"(?<![\w./$}{-])/(home|users|lustre|gpfs|beegfs|weka|vast|nfs\w*|efs|fsx|raid|scratch|mnt)/[\w.$-]+", re.I
+    r"(?<![\w./$}{:-])/(home|users|lustre|gpfs|beegfs|weka|vast|nfs\w*|efs|fsx|raid|scratch|mnt)/[\w.$-]+", re.I
 )
 FROM = re.compile(r"^\s*FROM\s+(?:--platform=\S+\s+)?(\S+)(?:\s+AS\s+(\S+))?", re.I)
 ARGUMENT = re.compile(r"^\s*ARG\s+(\w+)=(\S+)", re.I)
@@ -60,7 +61,9 @@ def _file(path: Path, tree: Path, find: _Find) -> Iterator[Finding]:
     size = path.lstat().st_size
     if size > LARGEST:
         yield find("file-too-large", path, 0, "at most 50 MiB", f"{size / (1 << 20):.1f} MiB")
-    elif SCRIPTS.search(path.name) and path.relative_to(tree).parts[0].startswith("benchmark"):
+        return
+    folders = path.relative_to(tree).parts[:-1]
+    if SCRIPTS.search(path.name) and folders and folders[0].startswith("benchmark") and not UNUSED & set(folders):
         yield from _script(path, find)
 
 

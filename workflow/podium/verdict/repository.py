@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.hearing import FAIL, PASS, listening
+from podium.verdict.hearing import FAIL, NONE, PASS, listening
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,15 @@ def check(folder: Path) -> Repository:
     """
     from mlperf_logging.repo_checker import repo_checker
 
-    files = repo_checker.list_files_recursively(str(folder))
-    folders = repo_checker.list_dirs_recursively(str(folder))
+    try:
+        files = repo_checker.list_files_recursively(str(folder))
+        folders = repo_checker.list_dirs_recursively(str(folder))
+    except RecursionError as error:
+        expected, text = "folders that can be walked through", f"RecursionError: {error}"
+        deep = Finding(
+            "repository-depth", ERROR, folder.name, 0, expected, "too many in each other", text, "falls over"
+        )
+        return Repository(NONE, (), (deep,))
     links = [path for path in map(Path, files) if path.is_symlink()]
     dead = [path for path in links if not _exists(folder.parent / path.readlink())]
     with listening() as lines:

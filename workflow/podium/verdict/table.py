@@ -34,7 +34,7 @@ def table(submissions: Sequence[Submission], beside: Sequence[Mapping[str, Any]]
         flags = "".join(f" --{flag}" for flag in row["flags"])
         lines += ["", f"{row['submitter']}: {row['checker']}{flags} says {row['official']}, ours says {row['ours']}"]
         lines += [f"    {_line(error)}" for error in row["errors"]]
-    return "\n".join(lines)
+    return _visible("\n".join(lines))
 
 
 def count(submissions: Sequence[Submission]) -> str:
@@ -96,6 +96,11 @@ def _choices(verdict: Verdict) -> list[str]:
         counts = "counts" if item.counts else "does not count"
         lines.append(f"{shown}: {item.name} in the {item.place}'s package_checker_params {counts}: {item.why}")
     return lines
+
+
+def _visible(text: str) -> str:
+    """Without the control characters that a name can have, which a terminal would obey."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 def _line(text: str) -> str:
