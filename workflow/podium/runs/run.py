@@ -23,7 +23,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import problems
+from podium.data.verify import problems, refuse_subset
 from podium.errors import BadEnvironment, BadInput, Findings, PodiumError
 from podium.images import lock
 from podium.images.engines import process
@@ -86,7 +86,9 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             "; ".join(found[:5]),
             f"podium verify {wanted.dataset.name} --config {config.path}",
         )
-    return manifest.read(data)
+    content = manifest.read(data)
+    refuse_subset(config, wanted.dataset, content)
+    return content
 
 
 def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path, attempt: Attempt) -> None:
