@@ -118,10 +118,20 @@ def _on_sigterm(act: Callable[[], None]) -> Iterator[None]:
         os.close(reader)
 
 
-def _forget_signals() -> None:
-    """A forked loader must neither tell its parent of a SIGTERM of its own nor ignore it."""
+# A forked loader must neither tell its parent of a SIGTERM of its own nor ignore it. Until it has forgotten what its
+# parent does with one, the signal waits.
+def _hold_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _release_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _forget_sigterm() -> None:
     if signal.set_wakeup_fd(-1) != -1:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _release_sigterm()
 
 
-os.register_at_fork(after_in_child=_forget_signals)
+os.register_at_fork(before=_hold_sigterm, after_in_parent=_release_sigterm, after_in_child=_forget_sigterm)
