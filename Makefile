@@ -7,7 +7,7 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo clean
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations test-services bench-demo clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -45,6 +45,10 @@ test-implementations: .venv/pins-test
 	$(PIP) --upgrade --target .venv/pytest --requirement requirements-pytest.txt
 	OMP_NUM_THREADS=1 PYTHONPATH=.venv/pytest "$$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python" \
 		-m pytest --confcutdir=tests/implementations tests/implementations
+
+# Real services, here Docker: skipped with a reason where there is none, failed with CI=true.
+test-services: .venv/pins-test
+	$(BIN)/python -m pytest tests/services
 
 bench-demo: env
 	$(BIN)/python tests/bench/demo.py
