@@ -47,6 +47,14 @@ class World:
         for value in values:
             self.sum(value).div_(self.size)
 
+    def gather(self, own: object) -> list:
+        """What each process has, in the order of their ranks, on every process."""
+        if self.size == 1:
+            return [own]
+        everything = [None] * self.size
+        distributed.all_gather_object(everything, own)
+        return everything
+
     def agree(self, decision: bool) -> bool:
         """What the first process decided, on every process."""
         flag = torch.tensor(int(decision), device=self.device)

@@ -63,6 +63,16 @@ class Rehearsal:
         return self._last + (self._first - self._last) * left**2
 
 
+class Stage(World):
+    """The world of a rehearsal: as many processes as the run would have, of which only the first is there."""
+
+    def barrier(self) -> None:
+        pass
+
+    def agree(self, decision: bool) -> bool:
+        return decision
+
+
 def prepare(benchmark: str, rounds: Sequence[str]) -> tuple[Contract, World]:
     """Read the arguments, and the contract from the environment; what is not set there gets a value here."""
     parser = argparse.ArgumentParser(prog="run_and_time.sh", description="Rehearse the log of a closed run.")
@@ -82,7 +92,7 @@ def prepare(benchmark: str, rounds: Sequence[str]) -> tuple[Contract, World]:
     }.items():
         os.environ.setdefault(name, value)
     contract = read_contract()
-    return contract, World(size=contract.nodes * max(contract.gpus, 1))
+    return contract, Stage(size=contract.nodes * max(contract.gpus, 1))
 
 
 def open_log(contract: Contract, rehearsal: Rehearsal) -> Log:

@@ -62,3 +62,18 @@ def accepted(log: Path, ruleset: str) -> bool:
     command = [*checker, "--log_output", str(log.with_name("checker.log")), str(log)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return "SUCCESS" in done.stdout + done.stderr
+
+
+def config(path: Path) -> dict[str, str]:
+    """The variables of a config, as a shell reads them."""
+    lines = path.read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def convergence_points(benchmark: str, ruleset: str) -> dict[int, dict]:
+    """The hyperparameters of the official reference convergence points, by global batch size."""
+    import mlperf_logging
+
+    folder = Path(mlperf_logging.__file__).parent / "rcp_checker" / f"training_{ruleset}"
+    points = json.loads((folder / f"rcps_{benchmark}.json").read_text())
+    return {point["BS"]: point["Hyperparams"] for point in points.values()}

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from implementations.implementation import CONTAINERS, modules, processes, records
+from implementations.implementation import CONTAINERS, config, convergence_points, modules, processes, records
 
 torch = pytest.importorskip("torch", reason="PyTorch belongs to the implementations, not to the pipeline")
 simplejpeg = pytest.importorskip("simplejpeg")
@@ -490,6 +490,28 @@ def test_two_processes_train_as_one_does(environment):
     assert two["accuracy"] == one["accuracy"]
     for name in ("losses", "weights", "statistics"):
         np.testing.assert_allclose(two[name], one[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+# Configs
+
+
+@pytest.mark.parametrize("name", ["1xH200", "8xH100", "8xH200", "8xA100", "multi-node"])
+def test_configs_take_their_values_from_a_convergence_point_and_fit_their_gpus(resnet, monkeypatch, name):
+    variables = config(FOLDER / "configs" / f"{name}.env")
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    settings = resnet.common.contract.read_settings(resnet.train.Settings)
+    world = resnet.common.distributed.World(size=int(variables["DGXNNODES"]) * int(variables["DGXNGPU"]))
+    resnet.train.check(settings, world)
+    logged = resnet.train.hyperparameters(settings, world)
+    for ruleset in ("3.1.0", "4.0.0"):
+        point = convergence_points("resnet", ruleset)[settings.global_batch_size]
+        assert (point.pop("optimizer"), point.pop("model_bn_span")) == (logged["opt_name"], logged["model_bn_span"])
+        assert {key: logged[f"lars_{key}"] for key in point} == point
+    last = [block[-1] for block in resnet.train.blocks(settings)][-1]
+    assert last == settings.max_epochs  # no epoch is trained that nobody evaluates
+    end = (settings.decay_steps - 1) / settings.steps_per_epoch + settings.warmup_epochs
+    assert end == pytest.approx(last, abs=0.2)  # the learning rate comes down in the last epoch
 
 
 # Runs
