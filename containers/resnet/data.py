@@ -125,7 +125,7 @@ def random_window(height: int, width: int, min_area: float, random: np.random.Ge
 
 
 def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    """A picture in uint8 resized to (height, width, 3), rounded.
+    """A picture (rows, columns, 3) in uint8 resized to planes (3, height, width), rounded.
 
     Bilinear without antialiasing; output pixel i is taken at input i * scale, as TensorFlow 1 does. PyTorch does so
     with `align_corners` where input and output have one row and one column more: the last ones twice.
@@ -136,22 +136,22 @@ def resize(picture: np.ndarray, height: int, width: int) -> np.ndarray:
     padded[:, -1] = padded[:, -2]
     planes = torch.from_numpy(padded).permute(2, 0, 1)[None]
     planes = F.interpolate(planes, (height + 1, width + 1), mode="bilinear", align_corners=True)
-    return planes[0, :, :-1, :-1].permute(1, 2, 0).numpy()
+    return planes[0, :, :-1, :-1].numpy()
 
 
 def train_picture(picture: np.ndarray, size: int, min_area: float, random: np.random.Generator) -> np.ndarray:
-    """A random window resized to (size, size, 3), mirrored half of the time."""
+    """A random window resized to planes (3, size, size), mirrored half of the time."""
     part = random_window(*picture.shape[:2], min_area, random)
     picture = picture[part.top : part.top + part.height, part.left : part.left + part.width]
-    picture = resize(picture, size, size)
-    return picture[:, ::-1] if random.random() < 0.5 else picture
+    planes = resize(picture, size, size)
+    return planes[:, :, ::-1] if random.random() < 0.5 else planes
 
 
 def eval_picture(picture: np.ndarray, size: int, short_side: int) -> np.ndarray:
-    """The middle (size, size, 3) of the picture after its shorter side was resized to `short_side`."""
+    """The middle, as planes (3, size, size), of the picture after its shorter side was resized to `short_side`."""
     height, width = (side * short_side // min(picture.shape[:2]) for side in picture.shape[:2])
     top, left = (height - size) // 2, (width - size) // 2
-    return resize(picture, height, width)[top : top + size, left : left + size]
+    return resize(picture, height, width)[:, top : top + size, left : left + size]
 
 
 def order(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -170,7 +170,7 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class TrainParts(Dataset):
-    """A process's parts of all epochs in a row: pictures (part, size, size, 3) in uint8, and labels (part,).
+    """A process's parts of all epochs in a row: pictures (part, 3, size, size) in uint8, and labels (part,).
 
     An epoch has `steps` global batches of `accumulate` parts on each process, and each picture at most once. The
     processes take the parts of the epoch's order in turn. A picture's crop depends on the seed, the epoch and its place
@@ -190,7 +190,7 @@ class TrainParts(Dataset):
         first = (index * self.share.size + self.share.rank) * self.share.part
         places = range(first, first + self.share.part)
         positions = _order(len(self.records), self.seed, epoch + 1)
-        pictures = torch.empty((self.share.part, self.size, self.size, 3), dtype=torch.uint8)
+        pictures = torch.empty((self.share.part, 3, self.size, self.size), dtype=torch.uint8)
         labels = torch.empty(self.share.part, dtype=torch.int64)
         for row, place in enumerate(places):
             picture, labels[row] = self.records[positions[place]]
@@ -215,7 +215,7 @@ class EvalParts(Dataset):
         return math.ceil(len(self.records) / (self.share.part * self.share.size))
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        pictures = torch.zeros((self.share.part, self.size, self.size, 3), dtype=torch.uint8)
+        pictures = torch.zeros((self.share.part, 3, self.size, self.size), dtype=torch.uint8)
         labels = torch.full((self.share.part,), NOBODY)
         mine = range(self.share.rank, len(self.records), self.share.size)
         for row, position in enumerate(mine[index * self.share.part :][: self.share.part]):

@@ -190,16 +190,16 @@ class Trainer:
         return correct / total
 
     def logits(self, pictures: Tensor) -> Tensor:
-        """The network's answer to pictures (N, H, W, 3) in uint8 without the mean, in the precision that was set."""
-        pictures = pictures.to(self.world.device, non_blocking=True).permute(0, 3, 1, 2) - self.mean
+        """The network's answer to pictures (N, 3, H, W) in uint8 without the mean, in the precision that was set."""
+        pictures = pictures.to(self.world.device, non_blocking=True).contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.settings.bf16):
-            return self.model(pictures)
+            return self.model(pictures - self.mean)
 
     def warm_up(self) -> None:
         """Compile, and choose the fastest kernels: an update and a look at black pictures, then all is as before."""
         before = copy.deepcopy(self.network.state_dict())
         size = self.settings.image_size
-        pictures, labels = torch.zeros((self.part, size, size, 3), dtype=torch.uint8), torch.zeros(self.part).long()
+        pictures, labels = torch.zeros((self.part, 3, size, size), dtype=torch.uint8), torch.zeros(self.part).long()
         try:
             self.model.train()
             for last in (False, True):

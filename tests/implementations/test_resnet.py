@@ -340,7 +340,7 @@ def bilinear(picture: np.ndarray, height: int, width: int) -> np.ndarray:
 def test_evaluation_takes_the_middle_of_the_resized_picture(resnet):
     picture = np.random.default_rng(6).integers(0, 256, size=(13, 22, 3), dtype=np.uint8)
     found = resnet.data.eval_picture(picture, size=8, short_side=10)
-    expected = bilinear(picture, 10, 16)[1:9, 4:12]  # 22 * 10 / 13 = 16.9
+    expected = bilinear(picture, 10, 16)[1:9, 4:12].transpose(2, 0, 1)  # 22 * 10 / 13 = 16.9
     assert found.dtype == np.uint8
     np.testing.assert_allclose(found, expected, atol=1)  # half a level of rounding, half of fixed-point weights
 
@@ -348,7 +348,7 @@ def test_evaluation_takes_the_middle_of_the_resized_picture(resnet):
 @pytest.mark.parametrize(("rows", "columns"), [(9, 14), (30, 21), (1, 5)])
 def test_resizing_up_and_down_is_tensorflows(resnet, rows, columns):
     picture = np.random.default_rng(13).integers(0, 256, size=(rows, columns, 3), dtype=np.uint8)
-    error = resnet.data.resize(picture, 12, 16) - bilinear(picture, 12, 16)
+    error = resnet.data.resize(picture, 12, 16) - bilinear(picture, 12, 16).transpose(2, 0, 1)
     assert abs(error).max() <= 1 and abs(error).mean() < 0.4
 
 
@@ -389,7 +389,7 @@ def test_a_picture_too_narrow_for_any_window_is_taken_whole(resnet):
 def test_training_pictures_are_mirrored_half_of_the_time(resnet):
     ramp = np.tile(np.arange(0, 240, 8, dtype=np.uint8)[None, :, None], (30, 1, 3))
     random = np.random.default_rng(9)
-    rows = [resnet.data.train_picture(ramp, 16, 0.5, random)[0, :, 0].astype(int) for _ in range(200)]
+    rows = [resnet.data.train_picture(ramp, 16, 0.5, random)[0, 0].astype(int) for _ in range(200)]
     rising = [row[-1] > row[0] for row in rows]
     assert 70 < sum(rising) < 130
 
@@ -700,7 +700,7 @@ def test_a_gpu_that_is_too_small_is_told_the_memory_it_needs(resnet, environment
 
 
 def test_bfloat16_gives_nearly_the_same_loss_and_gradients_in_full_precision(resnet, environment, monkeypatch):
-    pictures, labels = torch.randint(256, (4, 16, 16, 3), dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
+    pictures, labels = torch.randint(256, (4, 3, 16, 16), dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
     losses = []
     for changes in ({}, {"BF16": 1}):
         trainer = build(resnet, environment | changes, monkeypatch)
