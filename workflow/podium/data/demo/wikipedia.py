@@ -1,8 +1,8 @@
 """The demo's Wikipedia: generated articles in the form of the published text, small enough to learn in seconds.
 
-Every article describes one invented place in sentences drawn from six templates. The words of a template can be told
-from their neighbours, so a small model learns them; the invented names differ from article to article, so it cannot
-reach 1.0. Sentences are whole lines, as in the published text: the next-sentence task depends on that.
+Every article describes one invented place in the same six sentences, in random order. Their words can be told from one
+another, so a small model learns them; the invented names differ from article to article, so it cannot reach 1.0.
+Sentences are whole lines, as in the published text: the next-sentence task depends on that.
 """
 
 from __future__ import annotations
