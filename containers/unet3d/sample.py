@@ -9,6 +9,7 @@ import numpy as np
 # The target is below any dice: the test is whether it trains, not what it learns.
 SETTINGS = {
     **{"GLOBAL_BATCH_SIZE": 2, "GRADIENT_ACCUMULATION_STEPS": 1, "WARMUP_EPOCHS": 0, "BASE_LEARNING_RATE": 0.01},
+    **{"TRAIN_SAMPLES": 6, "EVAL_SAMPLES": 1},
     **{"FIRST_EVAL": 1, "EVAL_EVERY": 1, "MAX_EPOCHS": 1, "TARGET": -1},
 }
 CASES, SHAPE = 7, (1, 16, 20, 24)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import data
 import torch
@@ -34,6 +35,8 @@ class Settings:
     """The defaults are the reference's own run, with a global batch size of 2."""
 
     filters: tuple[int, ...] = REFERENCE_FILTERS
+    train_samples: int = 168
+    eval_samples: int = 42
     training_input_shape: tuple[int, ...] = (128, 128, 128)
     validation_input_shape: tuple[int, ...] = (128, 128, 128)  # of the sliding window
     validation_overlap: float = 0.5
@@ -59,6 +62,16 @@ class Settings:
     bf16: bool = False  # convolutions in bfloat16 (autocast)
     compile: str = ""  # a mode of torch.compile, for example default; empty: not compiled
     workers: int = 0  # processes that load crops for each device; 0: loaded between two steps
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Updates of the weights per epoch; the cases left over are dropped."""
+        return self.train_samples // self.global_batch_size
+
+    @property
+    def epoch_samples(self) -> int:
+        """The samples of all full batches."""
+        return self.steps_per_epoch * self.global_batch_size
 
     def part(self, processes: int) -> int:
         """Crops that pass the network of one process at once."""
@@ -90,9 +103,8 @@ def run(contract: Contract, settings: Settings, world: World, log: Log, build: C
         log.event("train_samples", train_samples)
         log.event("eval_samples", eval_samples)
 
-        epoch_samples = samples_per_epoch(train_samples, settings)
-        unit = epoch_samples if contract.ruleset >= SAMPLES_SINCE else 1
-        for block in blocks(settings, train_samples / epoch_samples):
+        unit = settings.epoch_samples if contract.ruleset >= SAMPLES_SINCE else 1
+        for block in blocks(settings):
             log.start("block_start", first_epoch_num=block[0] * unit, epoch_count=len(block) * unit)
             for epoch in block:
                 log.start("epoch_start", epoch_num=epoch * unit)
@@ -133,8 +145,8 @@ class Trainer:
     def open_data(self) -> tuple[int, int]:
         """Map the volumes, find what is in them, and start to load crops; gives the numbers of cases."""
         settings, world = self.settings, self.world
-        cases = data.open_cases(self.folder, "train", settings.training_input_shape)
-        self.eval_cases = data.open_cases(self.folder, "evaluation", settings.validation_input_shape)
+        cases = open_cases(self.folder, "train", settings.training_input_shape, settings.train_samples)
+        self.eval_cases = open_cases(self.folder, "evaluation", settings.validation_input_shape, settings.eval_samples)
         # Each process looks for the foreground of its share of the cases, and tells the others.
         found = world.gather(list(self.loader(data.Foregrounds(cases[world.rank :: world.size]))))
         for number, case in enumerate(cases):
@@ -144,13 +156,12 @@ class Trainer:
             part=settings.part(world.size),
             rank=world.rank,
             size=world.size,
-            steps=samples_per_epoch(len(cases), settings) // settings.global_batch_size,
+            steps=settings.steps_per_epoch,
             accumulate=settings.gradient_accumulation_steps,
             window=settings.training_input_shape,
             oversampling=settings.oversampling,
             seed=self.seed,
         )
-        self.steps = parts.steps
         self.train_parts = iter(self.loader(parts, itertools.count()))
         return len(cases), len(self.eval_cases)
 
@@ -177,13 +188,13 @@ class Trainer:
             settings.decay_factor,
         )
         losses = torch.zeros((), device=self.world.device)
-        for _ in range(self.steps):
+        for _ in range(settings.steps_per_epoch):
             for last in [False] * (settings.gradient_accumulation_steps - 1) + [True]:
                 losses += self.backward(*next(self.train_parts), last)
             gradients = [parameter.grad for parameter in self.parameters]
             sgd_step(self.parameters, gradients, self.velocities, rate, settings.momentum, settings.weight_decay)
             self.model.zero_grad()
-        return self.world.sum(losses).item() / self.world.size / self.steps
+        return self.world.sum(losses).item() / self.world.size / settings.steps_per_epoch
 
     def backward(self, images: Tensor, labels: Tensor, last: bool) -> Tensor:
         """Add the gradient of one part to those of its batch; returns the part's share of the loss."""
@@ -239,16 +250,18 @@ class Trainer:
         self.model.zero_grad()
 
 
-def samples_per_epoch(cases: int, settings: Settings) -> int:
-    """The samples of all full batches."""
-    steps = cases // settings.global_batch_size
-    if steps == 0:
-        stop(f"GLOBAL_BATCH_SIZE={settings.global_batch_size}: expected at most {cases}, the cases to train on")
-    return steps * settings.global_batch_size
+def open_cases(folder: Path, split: str, window: Sequence[int], expected: int) -> list[data.Case]:
+    """Map one split; ends the run when it has another size than the settings were made for."""
+    cases = data.open_cases(folder, split, window)
+    if len(cases) != expected:
+        name = "TRAIN_SAMPLES" if split == "train" else "EVAL_SAMPLES"
+        stop(f"{folder}/{split}_cases.txt: expected {name}={expected}, found {len(cases)}; wrong DATADIR or config")
+    return cases
 
 
-def blocks(settings: Settings, stretch: float) -> Iterator[range]:
-    """The epochs up to each evaluation; `stretch` is the number of training cases by the samples of an epoch."""
+def blocks(settings: Settings) -> Iterator[range]:
+    """The epochs up to each evaluation: more of them where an epoch does not have all training cases."""
+    stretch = settings.train_samples / settings.epoch_samples
     counts = (settings.first_eval, settings.eval_every, settings.max_epochs)
     end, interval, limit = (math.ceil(count * stretch) for count in counts)
     begin = 1
@@ -263,6 +276,8 @@ def check(settings: Settings, world: World) -> None:
     for name in (*positive, "eval_batch_size"):
         if getattr(settings, name) < 1:
             stop(f"{name.upper()}={getattr(settings, name)}: expected 1 or more")
+    if settings.global_batch_size > settings.train_samples:
+        stop(f"GLOBAL_BATCH_SIZE={settings.global_batch_size}: expected at most TRAIN_SAMPLES={settings.train_samples}")
     if settings.workers < 0:
         stop(f"WORKERS={settings.workers}: expected 0 or more")
     if settings.global_batch_size % (settings.gradient_accumulation_steps * world.size):

@@ -119,15 +119,14 @@ def training_rate(benchmark: str, modules: SimpleNamespace, device: torch.device
     settings = modules.common.contract.read_settings(modules.train.Settings)
     contract = SimpleNamespace(seed=1, data_dir=Path())
     part = settings.part(1)
+    settings = dataclasses.replace(settings, train_samples=steps * settings.global_batch_size)
     if benchmark == "resnet":
-        settings = dataclasses.replace(settings, train_samples=steps * settings.global_batch_size)
         size = settings.image_size
         inputs = torch.randint(256, (part, 3, size, size), dtype=torch.uint8), torch.randint(settings.classes, (part,))
     else:
         shape = settings.training_input_shape
         inputs = torch.randn(part, 1, *shape), torch.randint(3, (part, *shape), dtype=torch.uint8)
     trainer = modules.train.Trainer(contract, settings, modules.common.distributed.World(device=device))
-    trainer.steps = steps
     trainer.train_parts = itertools.repeat(inputs)
     trainer.train(1)  # the first steps are slower
     started = time.monotonic()

@@ -400,7 +400,7 @@ leave(world)
 
 def test_two_processes_train_as_one_does(contract, dataset):
     (dataset / "evaluation_cases.txt").write_text("00003\n00000\n00001\n")
-    contract |= {"GLOBAL_BATCH_SIZE": "2", "WARMUP_EPOCHS": "0", "BASE_LEARNING_RATE": "0.1"}
+    contract |= {"EVAL_SAMPLES": "3", "WARMUP_EPOCHS": "0", "BASE_LEARNING_RATE": "0.1"}
     one = processes(1, FOLDER, contract | {"GRADIENT_ACCUMULATION_STEPS": "2"}, TWO_EPOCHS)
     two = processes(2, FOLDER, contract | {"GRADIENT_ACCUMULATION_STEPS": "1", "WORKERS": "1"}, TWO_EPOCHS)
     assert one["losses"][0] != pytest.approx(one["losses"][1], rel=1e-3)
@@ -464,6 +464,8 @@ def contract(dataset, tmp_path):
         "OMP_NUM_THREADS": "1",
         "CLEAR_CACHE": "data",
         "FILTERS": "2,2",
+        "TRAIN_SAMPLES": "3",
+        "EVAL_SAMPLES": "1",
         "TRAINING_INPUT_SHAPE": "16,16,16",
         "VALIDATION_INPUT_SHAPE": "16,16,16",
         "FIRST_EVAL": "2",
@@ -554,6 +556,7 @@ def test_a_network_that_finds_nothing_at_all_has_diverged(unet3d, monkeypatch, c
         (lambda folder: (folder / "case_00001_y.npy").unlink(), "case_00001_y.npy: named in the list"),
         (lambda folder: (folder / "train_cases.txt").unlink(), "layout `npy`"),
         (lambda folder: (folder / "evaluation_cases.txt").write_text(""), "expected a case on each line"),
+        (lambda folder: (folder / "train_cases.txt").write_text("00000\n"), "expected TRAIN_SAMPLES=3, found 1"),
         (lambda folder: (folder / "case_00002_x.npy").write_bytes(b"no array"), "expected an .npy file"),
         (lambda folder: np.save(folder / "case_00000_x.npy", np.zeros((1, 16, 18, 24))), "expected float32"),
         (lambda folder: np.save(folder / "case_00000_y.npy", np.zeros((1, 16, 16, 16), np.uint8)), "of one shape"),
@@ -570,7 +573,7 @@ def test_bad_data_end_the_run_with_status_2_and_the_file(unet3d, monkeypatch, ca
     ("changes", "said"),
     [
         ({"TRAINING_INPUT_SHAPE": "32,16,16"}, "expected a volume of at least (32, 16, 16)"),
-        ({"GLOBAL_BATCH_SIZE": "4"}, "GLOBAL_BATCH_SIZE=4: expected at most 3"),
+        ({"GLOBAL_BATCH_SIZE": "4"}, "GLOBAL_BATCH_SIZE=4: expected at most TRAIN_SAMPLES=3"),
         ({"GLOBAL_BATCH_SIZE": "0"}, "expected 1 or more"),
         ({"GLOBAL_BATCH_SIZE": "many"}, "GLOBAL_BATCH_SIZE=many: expected int"),
         ({"GRADIENT_ACCUMULATION_STEPS": "3"}, "ACCUMULATION_STEPS=3 times 1, the number of processes"),
