@@ -7,7 +7,7 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations bench-demo bench-data bench-verdicts clean
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations test-services bench-demo bench-data bench-verdicts bench-train clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -38,13 +38,19 @@ check: .venv/pins-test
 test-unit test-golden test-workflow: .venv/pins-test
 	$(BIN)/python -m pytest tests/$(@:test-%=%)
 
+DEMO_IMAGE_PYTHON = "$$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python"
+
 # The implementations' tests need torch, which the pipeline's environment never has: they run in the demo's image, with
 # pytest beside it and without the conftest that is the pipeline's.
 test-implementations: .venv/pins-test
 	$(BIN)/podium build --system demo-host --benchmark resnet
 	$(PIP) --upgrade --target .venv/pytest --requirement requirements-pytest.txt
-	OMP_NUM_THREADS=1 PYTHONPATH=.venv/pytest "$$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python" \
+	OMP_NUM_THREADS=1 PYTHONPATH=.venv/pytest $(DEMO_IMAGE_PYTHON) \
 		-m pytest --confcutdir=tests/implementations tests/implementations
+
+# Real services, here Docker: skipped with a reason where there is none, failed with CI=true.
+test-services: .venv/pins-test
+	$(BIN)/python -m pytest tests/services
 
 bench-demo: env
 	$(BIN)/python tests/bench/demo.py
@@ -54,6 +60,11 @@ bench-data: env
 
 bench-verdicts: env
 	$(BIN)/python tests/bench/verdicts.py
+
+# As the implementations' tests, in the demo's image.
+bench-train: env
+	$(BIN)/podium build --system demo-host --benchmark resnet
+	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train.py
 
 clean:
 	rm -rf work .snakemake

@@ -1,7 +1,8 @@
 """The run contract: what a launcher tells an implementation through its environment.
 
-`DATADIR LOGDIR SEED DGXNNODES DGXNGPU MLPERF_SUBMISSION_ORG MLPERF_SUBMISSION_PLATFORM MLPERF_DIVISION MLPERF_STATUS`
-come from the launcher; hyperparameters come from the sourced `configs/<name>.env`, one upper-case variable each.
+`DATADIR LOGDIR SEED DGXNNODES DGXNGPU MLPERF_SUBMISSION_ORG MLPERF_SUBMISSION_PLATFORM MLPERF_DIVISION MLPERF_STATUS
+MLPERF_RULESET` come from the launcher; hyperparameters come from the sourced `configs/<name>.env`, one upper-case
+variable each.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class Contract:
     platform: str
     division: str
     status: str
+    ruleset: tuple[int, ...]  # (3, 1, 0), so that two compare
     nodes: int
-    gpus: int
+    gpus: int  # on each node; 0: one process on the CPU
 
 
 def read_contract() -> Contract:
@@ -35,13 +37,14 @@ def read_contract() -> Contract:
     contract = Contract(
         data_dir=Path(_need("DATADIR", "the folder of the prepared data")),
         log_dir=Path(_need("LOGDIR", "the folder for the MLLOG file")),
-        seed=int(_need("SEED", "an integer, new for every run")),
+        seed=_numbers("SEED", _need("SEED", "an integer, new for every run"))[0],
         org=_need("MLPERF_SUBMISSION_ORG", "the submitting organisation"),
         platform=_need("MLPERF_SUBMISSION_PLATFORM", "the system's name"),
         division=_need("MLPERF_DIVISION", "open or closed"),
         status=_need("MLPERF_STATUS", "onprem, cloud, preview or research"),
-        nodes=int(os.environ.get("DGXNNODES", "1")),
-        gpus=int(os.environ.get("DGXNGPU", "0")),
+        ruleset=_numbers("MLPERF_RULESET", "4.0.0"),
+        nodes=_numbers("DGXNNODES", "1")[0],
+        gpus=_numbers("DGXNGPU", "0")[0],
     )
     if not contract.data_dir.is_dir():
         stop(f"DATADIR {contract.data_dir}: expected a folder, found nothing; prepare the data set first")
@@ -80,6 +83,14 @@ def _convert(text: str, kind: type) -> object:
         return kind(text)
     item = kind.__args__[0]  # tuple[int, ...] or tuple[float, ...]
     return tuple(item(part) for part in text.split(","))
+
+
+def _numbers(name: str, default: str) -> tuple[int, ...]:
+    """A variable's numbers, between dots: (3, 1, 0) of `3.1.0`."""
+    text = os.environ.get(name) or default
+    if not all(part.isdecimal() for part in text.split(".")):
+        stop(f"{name}={text}: expected something like {default}")
+    return tuple(int(part) for part in text.split("."))
 
 
 def _need(name: str, what: str) -> str:

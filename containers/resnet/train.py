@@ -1,28 +1,29 @@
 """Train ResNet-50 v1.5 on ImageNet until its top-1 accuracy meets the target: one run, logged as MLPerf asks.
 
 What the launcher sets is described in common/contract.py; each setting below may be set in the environment, in upper
-case. README.md describes the problem, the data and the method.
+case. README.md describes the problem, the data and the method. One process for each device (common/distributed.py).
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import data
-import numpy as np
 import optim
 import torch
 import torch.nn.functional as F
-from common.contract import read_contract, read_settings, stop
+from common import memory
+from common.contract import Contract, read_contract, read_settings, stop
+from common.distributed import World, join, leave
 from common.log import Log
 from model import ResNet
-from torch import Tensor, nn
-
-AUGMENTATION = 1  # separates the random stream of the crops from that of the order
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Settings:
     eval_samples: int = 50000
     image_size: int = 224  # pixels, both sides
     short_side: int = 256  # pixels, of an evaluation picture before its middle is cut out
-    crop_min_area: float = 0.1  # of a training picture
+    crop_min_area: float = 0.05  # of a training picture
 
     global_batch_size: int = 1632
     gradient_accumulation_steps: int = 8
@@ -55,113 +56,167 @@ class Settings:
     first_eval: int = 1  # epoch
     eval_every: int = 4  # epochs
 
-    @property
-    def batch_size(self) -> int:
-        """Pictures that pass the network at once; the span of batch normalisation."""
-        return self.global_batch_size // self.gradient_accumulation_steps
+    bf16: bool = False  # convolutions and matrix products in bfloat16 (autocast)
+    compile: str = ""  # a mode of torch.compile, for example default; empty: not compiled
+    workers: int = 0  # processes that load pictures for each device; 0: loaded between two steps
 
     @property
     def steps_per_epoch(self) -> int:
         """Updates of the weights per epoch; the pictures left over are dropped."""
         return self.train_samples // self.global_batch_size
 
+    def part(self, processes: int) -> int:
+        """Pictures that pass the network of one process at once; the span of batch normalisation."""
+        return self.global_batch_size // (self.gradient_accumulation_steps * processes)
+
 
 def main() -> None:
     contract = read_contract()
     settings = read_settings(Settings)
-    check(settings)
-    if contract.nodes * max(contract.gpus, 1) > 1:
-        stop(f"DGXNNODES={contract.nodes} DGXNGPU={contract.gpus}: this implementation trains on one device")
+    world = join(contract)
+    check(settings, world)
+    run(contract, settings, world, Log(contract, world.rank), lambda: Trainer(contract, settings, world))
+    leave(world)
 
-    log = Log(contract)
+
+def run(contract: Contract, settings: Settings, world: World, log: Log, build: Callable[[], Trainer]) -> None:
+    """The whole run and its log. `build` gives what trains and evaluates; a rehearsal gives a stand-in."""
     log.start("init_start")
     log.submission("resnet", contract)
     log.event("seed", contract.seed)
-    log_hyperparameters(log, settings)
-    torch.manual_seed(contract.seed)
-    device = torch.device("cuda" if contract.gpus else "cpu")
-    model = ResNet(settings.blocks, settings.width, settings.classes)
-    model.to(device, memory_format=torch.channels_last)
-    groups = optim.groups(settings.optimizer, model, settings.weight_decay)
+    for key, value in hyperparameters(settings, world).items():
+        log.event(key, value)
+    trainer = build()
+    world.barrier()
     log.end("init_stop")
 
     with log.timed() as outcome:
-        train_set = open_records(contract.data_dir, "train", settings.train_samples)
-        eval_set = open_records(contract.data_dir, "val", settings.eval_samples)
-        log.event("train_samples", len(train_set))
-        log.event("eval_samples", len(eval_set))
-
+        train_samples, eval_samples = trainer.open_data()
+        log.event("train_samples", train_samples)
+        log.event("eval_samples", eval_samples)
         for block in blocks(settings):
             log.start("block_start", first_epoch_num=block[0], epoch_count=len(block))
             for epoch in block:
                 log.start("epoch_start", epoch_num=epoch)
-                loss = train(model, groups, train_batches(train_set, settings, contract.seed, epoch), settings, epoch)
+                loss = trainer.train(epoch)
                 log.end("epoch_stop", epoch_num=epoch)
                 if not math.isfinite(loss):
                     stop(f"the loss is {loss} in epoch {epoch}: try a lower BASE_LR or more WARMUP_EPOCHS", status=1)
             log.start("eval_start", epoch_num=epoch)
-            accuracy = evaluate(model, eval_batches(eval_set, settings)) / len(eval_set)
+            accuracy = trainer.evaluate()
             log.event("eval_accuracy", accuracy, epoch_num=epoch)
             log.end("eval_stop", epoch_num=epoch)
             log.end("block_stop", first_epoch_num=block[0])
-            if accuracy >= settings.target:
-                outcome.reached = True
-                break
-
-    if not outcome.reached:
-        stop(f"top-1 is {accuracy:.4f} after {epoch} epochs: the target {settings.target} was not met", status=1)
+            outcome.reached = world.agree(accuracy >= settings.target)
+            if outcome.reached:
+                return
+    stop(f"top-1 is {accuracy:.4f} after {epoch} epochs: the target {settings.target} was not met", status=1)
 
 
-def train(
-    model: nn.Module,
-    groups: list[optim.Group],
-    batches: Iterator[tuple[Tensor, Tensor]],
-    settings: Settings,
-    epoch: int,
-) -> float:
-    """One epoch, counted from 1; returns its mean loss."""
-    device = next(model.parameters()).device
-    accumulate = settings.gradient_accumulation_steps
-    step = (epoch - 1) * settings.steps_per_epoch
-    total = torch.zeros((), device=device)
-    model.train()
-    for number, (pictures, labels) in enumerate(batches, start=1):
-        logits = model(pictures.to(device))
-        loss = F.cross_entropy(logits, labels.to(device), label_smoothing=settings.label_smoothing) / accumulate
-        loss.backward()
-        total += loss.detach()
-        if number % accumulate == 0:
-            optim.step(groups, learning_rate(settings, step), settings.momentum)
-            model.zero_grad()
-            step += 1
-    return total.item() / settings.steps_per_epoch
+class Trainer:
+    """The network and the data of one process."""
 
+    def __init__(self, contract: Contract, settings: Settings, world: World) -> None:
+        self.settings, self.world = settings, world
+        self.seed, self.folder = contract.seed, contract.data_dir
+        self.part = settings.part(world.size)
+        self.mean = torch.tensor(data.MEAN, device=world.device).view(3, 1, 1)
+        torch.manual_seed(contract.seed)
+        self.network = ResNet(settings.blocks, settings.width, settings.classes)
+        self.network.to(world.device, memory_format=torch.channels_last)
+        self.groups = optim.groups(settings.optimizer, self.network, settings.weight_decay)
+        self.model = world.replicate(self.network)
+        if settings.compile:
+            self.model = torch.compile(self.model, mode=settings.compile)
+        if world.device.type == "cuda":
+            torch.backends.cudnn.benchmark = True
+            self.warm_up()
 
-@torch.no_grad()
-def evaluate(model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]]) -> int:
-    """How many pictures have their label as the most likely class."""
-    device = next(model.parameters()).device
-    correct = torch.zeros((), dtype=torch.int64, device=device)
-    model.eval()
-    for pictures, labels in batches:
-        correct += (model(pictures.to(device)).argmax(dim=1) == labels.to(device)).sum()
-    return correct.item()
+    def open_data(self) -> tuple[int, int]:
+        """Open both splits and start to load; gives their numbers of pictures."""
+        settings = self.settings
+        share = data.Share(self.part, self.world.rank, self.world.size)
+        train_set = open_records(self.folder, "train", settings.train_samples)
+        eval_set = open_records(self.folder, "val", settings.eval_samples)
+        steps, accumulate = settings.steps_per_epoch, settings.gradient_accumulation_steps
+        size = settings.image_size
+        parts = data.TrainParts(train_set, share, steps, accumulate, size, settings.crop_min_area, self.seed)
+        self.train_parts = iter(self.loader(parts, range(settings.max_epochs * steps * accumulate)))
+        self.eval_parts = self.loader(data.EvalParts(eval_set, share, size, settings.short_side))
+        return len(train_set), len(eval_set)
 
+    def loader(self, parts: Dataset, numbers: range | None = None) -> DataLoader:
+        """Load `parts` in the order of `numbers`, by worker processes that live as long as the run."""
+        workers = self.settings.workers
+        pin = self.world.device.type == "cuda"
+        return DataLoader(
+            parts, batch_size=None, sampler=numbers, num_workers=workers, persistent_workers=workers > 0, pin_memory=pin
+        )
 
-def train_batches(records: data.Records, settings: Settings, seed: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """An epoch's pictures, each at most once, in random order and randomly cropped."""
-    random = np.random.default_rng([seed, epoch, AUGMENTATION])
-    convert = functools.partial(
-        data.train_picture, size=settings.image_size, min_area=settings.crop_min_area, random=random
-    )
-    used = settings.steps_per_epoch * settings.global_batch_size
-    return data.batches(records, data.order(len(records), seed, epoch)[:used], settings.batch_size, convert)
+    def train(self, epoch: int) -> float:
+        """One epoch, counted from 1; returns its mean loss over all processes."""
+        settings = self.settings
+        steps = range((epoch - 1) * settings.steps_per_epoch, epoch * settings.steps_per_epoch)
+        self.model.train()
+        losses = torch.zeros((), device=self.world.device)
+        for step in steps:
+            for last in [False] * (settings.gradient_accumulation_steps - 1) + [True]:
+                losses += self.backward(*next(self.train_parts), last)
+            optim.step(self.groups, learning_rate(settings, step), settings.momentum)
+            self.model.zero_grad()
+        return self.world.sum(losses).item() / self.world.size / len(steps)
 
+    def backward(self, pictures: Tensor, labels: Tensor, last: bool) -> Tensor:
+        """Add the gradient of one part to those of its batch; returns the part's share of the loss."""
+        with contextlib.nullcontext() if last else self.world.local_gradients(self.model):
+            logits = self.logits(pictures)
+            labels = labels.to(self.world.device, non_blocking=True)
+            loss = F.cross_entropy(logits, labels, label_smoothing=self.settings.label_smoothing)
+            loss = loss / self.settings.gradient_accumulation_steps
+            loss.backward()
+        return loss.detach()
 
-def eval_batches(records: data.Records, settings: Settings) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every evaluation picture once."""
-    convert = functools.partial(data.eval_picture, size=settings.image_size, short_side=settings.short_side)
-    return data.batches(records, range(len(records)), settings.batch_size, convert)
+    @torch.no_grad()
+    def evaluate(self) -> float:
+        """Top-1 accuracy over all evaluation pictures, each counted once; batch statistics are the processes' mean."""
+        self.world.average(buffer for buffer in self.network.buffers() if buffer.is_floating_point())
+        self.model.eval()
+        counts = torch.zeros(2, dtype=torch.int64, device=self.world.device)
+        for pictures, labels in self.eval_parts:
+            labels = labels.to(self.world.device, non_blocking=True)
+            found = self.logits(pictures).argmax(dim=1)
+            counts += torch.stack([(found == labels).sum(), (labels != data.NOBODY).sum()])
+        correct, total = self.world.sum(counts).tolist()
+        return correct / total
+
+    def logits(self, pictures: Tensor) -> Tensor:
+        """The network's answer to pictures (N, 3, H, W) in uint8 without the mean, in the precision that was set."""
+        pictures = pictures.to(self.world.device, non_blocking=True).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.settings.bf16):
+            return self.model(pictures - self.mean)
+
+    def warm_up(self) -> None:
+        """Compile, and choose the fastest kernels: an update and a look at black pictures, then all is as before."""
+        before = copy.deepcopy(self.network.state_dict())
+        size = self.settings.image_size
+        pictures, labels = torch.zeros((self.part, 3, size, size), dtype=torch.uint8), torch.zeros(self.part).long()
+        try:
+            self.model.train()
+            for last in (False, True):
+                self.backward(pictures, labels, last)
+            optim.step(self.groups, lr=0.0, momentum=self.settings.momentum)
+            self.model.eval()
+            with torch.no_grad():
+                self.logits(pictures)
+        except torch.OutOfMemoryError:
+            needed = memory.training_bytes(self.network, (self.part, 3, size, size), self.settings.bf16)
+            stop(
+                f"{self.part} pictures at once need about {memory.gib(needed)}, {memory.of_device(self.world.device)}: "
+                f"raise GRADIENT_ACCUMULATION_STEPS={self.settings.gradient_accumulation_steps}",
+                status=3,
+            )
+        self.model.zero_grad()
+        self.network.load_state_dict(before)
 
 
 def learning_rate(settings: Settings, step: int) -> float:
@@ -187,47 +242,49 @@ def open_records(folder: Path, split: str, expected: int) -> data.Records:
     return records
 
 
-def check(settings: Settings) -> None:
+def check(settings: Settings, world: World) -> None:
     """End the process with status 2 when a setting makes no sense."""
-    accumulate = settings.gradient_accumulation_steps
+    accumulate, batch, last = settings.gradient_accumulation_steps, settings.global_batch_size, settings.max_epochs
+    parts = max(accumulate, 1) * world.size
     expectations = [
         ("optimizer", "lars or sgd", settings.optimizer in ("lars", "sgd")),
         ("gradient_accumulation_steps", "at least 1", accumulate >= 1),
         (
             "global_batch_size",
-            f"1..{settings.train_samples} (TRAIN_SAMPLES), a multiple of GRADIENT_ACCUMULATION_STEPS={accumulate}",
-            1 <= settings.global_batch_size <= settings.train_samples
-            and settings.global_batch_size % max(accumulate, 1) == 0,
+            f"1..{settings.train_samples} (TRAIN_SAMPLES), a multiple of GRADIENT_ACCUMULATION_STEPS={accumulate} "
+            f"times {world.size}, the number of processes",
+            1 <= batch <= settings.train_samples and batch % parts == 0,
         ),
         ("image_size", f"1..{settings.short_side} (SHORT_SIDE)", 1 <= settings.image_size <= settings.short_side),
         ("crop_min_area", "more than 0, at most 1", 0 < settings.crop_min_area <= 1),
         ("decay_steps", "at least 1", settings.decay_steps >= 1),
-        ("first_eval", f"1..{settings.max_epochs} (MAX_EPOCHS)", 1 <= settings.first_eval <= settings.max_epochs),
+        ("first_eval", f"1..{last} (MAX_EPOCHS)", 1 <= settings.first_eval <= last),
         ("eval_every", "at least 1", settings.eval_every >= 1),
+        ("workers", "0 or more", settings.workers >= 0),
     ]
     for name, expected, good in expectations:
         if not good:
             stop(f"{name.upper()}={getattr(settings, name)}: expected {expected}")
 
 
-def log_hyperparameters(log: Log, settings: Settings) -> None:
+def hyperparameters(settings: Settings, world: World) -> dict[str, object]:
     """The keys that the rules for the closed division ask for; most are named after the optimiser."""
     kind = settings.optimizer
-    log.event("global_batch_size", settings.global_batch_size)
-    log.event("gradient_accumulation_steps", settings.gradient_accumulation_steps)
-    log.event("model_bn_span", settings.batch_size)
-    log.event("opt_name", kind)
-    log.event(f"{kind}_opt_base_learning_rate", settings.base_lr)
-    log.event(f"{kind}_opt_end_learning_rate", settings.end_lr)
-    log.event(f"{kind}_opt_learning_rate_decay_poly_power", optim.POWER)
-    log.event(f"{kind}_opt_learning_rate_decay_steps", settings.decay_steps)
-    log.event(f"{kind}_opt_momentum", settings.momentum)
-    log.event(f"{kind}_opt_weight_decay", settings.weight_decay)
-    if kind == "lars":
-        log.event("lars_epsilon", 0.0)
-        log.event("lars_opt_learning_rate_warmup_epochs", settings.warmup_epochs)
-    else:
-        log.event("opt_learning_rate_warmup_epochs", settings.warmup_epochs)
+    lars = {"lars_epsilon": 0.0, "lars_opt_learning_rate_warmup_epochs": settings.warmup_epochs}
+    sgd = {"opt_learning_rate_warmup_epochs": settings.warmup_epochs}
+    return {
+        "global_batch_size": settings.global_batch_size,
+        "gradient_accumulation_steps": settings.gradient_accumulation_steps,
+        "model_bn_span": settings.part(world.size),
+        "opt_name": kind,
+        f"{kind}_opt_base_learning_rate": settings.base_lr,
+        f"{kind}_opt_end_learning_rate": settings.end_lr,
+        f"{kind}_opt_learning_rate_decay_poly_power": optim.POWER,
+        f"{kind}_opt_learning_rate_decay_steps": settings.decay_steps,
+        f"{kind}_opt_momentum": settings.momentum,
+        f"{kind}_opt_weight_decay": settings.weight_decay,
+        **(lars if kind == "lars" else sgd),
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""LibriSpeech as `podium prepare` lays it out (layout `wav`): lists of utterances, their order and their batches.
+"""LibriSpeech as `podium prepare` lays it out (layout `wav`): lists of utterances, their order and their sound.
 
 librispeech-<subset>-wav.json            [{transcript, files: [{fname}], original_duration}]
 librispeech-<subset>-wav-tokenized.json  [{fname, original_duration, tokenized_transcript}]
@@ -17,10 +17,8 @@ import numpy as np
 import sentencepiece
 import torch
 from common.contract import stop
-from features import FFT_SIZE, SAMPLE_RATE, STACKED
-from model import stack_frames
+from features import FFT_SIZE, SAMPLE_RATE
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 
 @dataclass(frozen=True)
@@ -31,16 +29,6 @@ class Utterance:
     seconds: float
     labels: tuple[int, ...] = ()
     transcript: str = ""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """features (time, batch, 240) with lengths (batch); labels (batch, U) with label_counts (batch)."""
-
-    features: Tensor
-    lengths: Tensor
-    labels: Tensor
-    label_counts: Tensor
 
 
 def read_vocabulary(data_dir: Path, size: int) -> sentencepiece.SentencePieceProcessor:
@@ -99,17 +87,6 @@ def read_wav(path: Path) -> Tensor:
         found = "{} Hz, {} channels, {} bit".format(*shape) + f", {len(pcm)} bytes"
         stop(f"{path}: expected 16000 Hz, 1 channel, 16 bit, {2 * FFT_SIZE} bytes or more, found {found}")
     return torch.from_numpy(np.frombuffer(pcm, "<i2").astype(np.float32) / 32768)
-
-
-def pad(sequences: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Sequences of unequal length as one tensor, batch first, with zeros after the shorter ones; and their lengths."""
-    return pad_sequence(sequences, batch_first=True), torch.tensor([len(sequence) for sequence in sequences])
-
-
-def collate(features: Tensor, lengths: Tensor, utterances: list[Utterance]) -> Batch:
-    """A batch from padded features (batch, frames, 80): three frames become one input of the network."""
-    labels, label_counts = pad([torch.tensor(utterance.labels, dtype=torch.long) for utterance in utterances])
-    return Batch(stack_frames(features.transpose(0, 1), STACKED), -(-lengths // STACKED), labels, label_counts)
 
 
 def _read_list(path: Path) -> list[dict]:

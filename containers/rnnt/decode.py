@@ -13,14 +13,13 @@ from torch import Tensor
 
 @torch.no_grad()
 def greedy(
-    model: Transducer, features: Tensor, lengths: Tensor, max_symbols: int = 300, max_symbols_per_frame: int = 30
+    model: Transducer, encoded: Tensor, frames: Tensor, max_symbols: int = 300, max_symbols_per_frame: int = 30
 ) -> list[list[int]]:
-    """The labels of each utterance of features (time, batch, inputs) with the given lengths.
+    """The labels of each utterance of `encoded` (batch, T, joint_hidden) with so many frames (batch).
 
     In a frame the likeliest symbol is taken again and again until it is the blank, or until the frame has given
     `max_symbols_per_frame`. An utterance with more than `max_symbols` labels gets no further frame.
     """
-    encoded, frames = model.encode(features, lengths)
     everyone = torch.arange(len(frames), device=encoded.device)
     frame = torch.zeros_like(frames)
     total, in_frame = torch.zeros_like(frames), torch.zeros_like(frames)

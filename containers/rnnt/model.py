@@ -7,11 +7,33 @@ the defaults stand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
+from loss import log_probabilities
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 State = tuple[Tensor, Tensor]
+
+
+class Group(NamedTuple):
+    """Utterances `first` .. `last` - 1 of a batch have at most so many frames after stacking, and so many labels."""
+
+    first: int
+    last: int
+    frames: int
+    labels: int
+
+
+class Alignments(NamedTuple):
+    """Log-probabilities of the blank (batch, T, U + 1) and of the next label (batch, T, U); frames (batch)."""
+
+    blanks: Tensor
+    emits: Tensor
+    frames: Tensor
 
 
 class LSTM(nn.Module):
@@ -87,12 +109,31 @@ class Transducer(nn.Module):
         """Logits of every symbol for the two parts added; broadcasts over all but the last dimension."""
         return self.joint_output(self.joint_dropout(F.relu(encoded + predicted)))
 
-    def forward(self, features: Tensor, lengths: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (batch, frames, labels + 1, symbols) and the frames of each utterance; labels: (batch, labels)."""
+    def forward(self, features: Tensor, lengths: Tensor, labels: Tensor, groups: Sequence[Group]) -> Alignments:
+        """What the loss needs of an utterance's alignments with its labels (batch, labels).
+
+        The joint network sees one group after the other, each cut to its own size. Where there are several, the
+        logits are not kept but computed again on the way back: one group's are in memory at a time.
+        """
         encoded, frames = self.encode(features, lengths)
         after_start = F.pad(self.embedding(labels.T), (0, 0, 0, 0, 1, 0))
         predicted, _ = self.predict(after_start)
-        return self.joint(encoded[:, :, None], predicted[:, None]), frames
+        blanks, emits = [], []
+        for group in groups:
+            rows, t, u = slice(group.first, group.last), group.frames, group.labels
+            parts = encoded[rows, :t], predicted[rows, : u + 1], labels[rows, :u]
+            if len(groups) > 1:
+                blank, emit = checkpoint(self.align, *parts, use_reentrant=False)
+            else:
+                blank, emit = self.align(*parts)
+            missing = (0, labels.shape[1] - u, 0, encoded.shape[1] - t)
+            blanks.append(F.pad(blank, missing))
+            emits.append(F.pad(emit, missing))
+        return Alignments(torch.cat(blanks), torch.cat(emits), frames)
+
+    def align(self, encoded: Tensor, predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the blank and of the next label everywhere; all three arguments are batch first."""
+        return log_probabilities(self.joint(encoded[:, :, None], predicted[:, None]), labels, self.blank)
 
 
 def stack_frames(x: Tensor, count: int) -> Tensor:

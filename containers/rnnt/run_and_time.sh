@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# One run of rnnt: clear the caches, then train until the target is met. Its environment: common/contract.py.
+# One run: the entry of the run contract (common/contract.py); `--log-only --round R` rehearses its log.
 set -euo pipefail
-cd "$(dirname "$0")"
-python3 common/clear_cache.py
-exec python3 train.py
+cd "$(dirname "${BASH_SOURCE[0]}")"
+source common/launch.sh

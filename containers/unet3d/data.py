@@ -1,4 +1,4 @@
-"""The prepared KiTS19 volumes (layout `npy`) and the random crops that training sees.
+"""The prepared KiTS19 volumes (layout `npy`), the random crops that training sees, and what a process takes of them.
 
 A data folder holds `case_%05d_x.npy` (float32, (1, D, H, W), normalised intensities), `case_%05d_y.npy` (uint8, same
 shape, 0 background, 1 kidney, 2 tumour), `train_cases.txt` and `evaluation_cases.txt` (a five-digit number a line).
@@ -8,7 +8,7 @@ Augmentation: MLPerf Training reference, unet3d, data_loading/pytorch_loader.py.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,12 @@ import numpy as np
 import torch
 from common.contract import stop
 from torch import Tensor
+from torch.utils.data import Dataset
 
 FLIP = 1 / 3  # probability, per axis
 BRIGHTNESS = 0.1  # probability; the reference multiplies by 1 + U(0.7, 1.3), so by 1.7 to 2.3
 NOISE = 0.1  # probability; normal with a standard deviation of U(0, 0.1)
+CROP = 1  # separates the random streams of the crops from those of the order
 
 Box = tuple[slice, slice, slice]
 
@@ -37,12 +39,13 @@ class Case:
         """For each class that is there, the boxes of the two components whose boxes are largest (6 neighbours)."""
         from scipy import ndimage  # here, since it takes a fifth of a second and evaluation does not need it
 
+        label = np.asarray(self.label[0])
         found = {}
-        for label in (1, 2):
-            components, _ = ndimage.label(self.label[0] == label)
-            boxes = sorted(ndimage.find_objects(components), key=_volume)
-            if boxes:
-                found[label] = boxes[-2:]
+        for kind, around in enumerate(ndimage.find_objects(label, max_label=2), start=1):
+            if around:
+                components, _ = ndimage.label(label[around] == kind)
+                boxes = sorted(ndimage.find_objects(components), key=_volume)
+                found[kind] = [_moved(box, around) for box in boxes[-2:]]
         return found
 
 
@@ -65,22 +68,54 @@ def open_cases(folder: Path, split: str, window: Sequence[int]) -> list[Case]:
     return cases
 
 
-def training_batches(
-    cases: Sequence[Case], batch: int, window: Sequence[int], oversampling: float, seed: Sequence[int]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """One epoch in an order of its own; the last, incomplete batch is left out.
+def order(count: int, seed: int, epoch: int) -> np.ndarray:
+    """The cases 0..count-1 in the order of this epoch: each exactly once."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
 
-    Gives images (batch, 1, *window) in float32 and labels (batch, *window) in uint8. `oversampling` is the probability
-    of a crop around a kidney or tumour.
+
+@dataclass(frozen=True, eq=False)
+class TrainParts(Dataset):
+    """A process's parts of all epochs in a row: images (part, 1, *window) float32 and labels (part, *window) uint8.
+
+    An epoch has `steps` global batches of `accumulate` parts on each of `size` processes, and each case at most once.
+    The processes take the parts of the epoch's order in turn. A crop depends on the seed, the epoch and its place in
+    the order, not on the number of processes nor on who loads it.
     """
-    order = np.random.default_rng(seed).permutation(len(cases))
-    rng = np.random.default_rng([*seed, 1])  # apart, so that the order does not depend on what the crops draw
-    for first in range(0, len(order) - batch + 1, batch):
-        samples = [
-            augment(*crop(cases[index], window, oversampling, rng), rng) for index in order[first : first + batch]
-        ]
-        images, labels = zip(*samples, strict=True)
-        yield torch.from_numpy(np.stack(images)), torch.from_numpy(np.concatenate(labels))
+
+    cases: Sequence[Case]
+    part: int  # cases that pass the network of one process at once
+    rank: int
+    size: int
+    steps: int
+    accumulate: int
+    window: Sequence[int]
+    oversampling: float  # probability of a crop around a kidney or tumour
+    seed: int
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        epoch, index = divmod(number, self.steps * self.accumulate)
+        first = (index * self.size + self.rank) * self.part
+        positions = order(len(self.cases), self.seed, epoch + 1)
+        images, labels = [], []
+        for place in range(first, first + self.part):
+            rng = np.random.default_rng([self.seed, epoch + 1, CROP, place])
+            image, label = augment(*crop(self.cases[positions[place]], self.window, self.oversampling, rng), rng)
+            images.append(image)
+            labels.append(label)
+        return torch.from_numpy(np.stack(images)), torch.from_numpy(np.concatenate(labels))
+
+
+@dataclass(frozen=True, eq=False)
+class Foregrounds(Dataset):
+    """The boxes of each case, which several processes may look for at once."""
+
+    cases: Sequence[Case]
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __getitem__(self, number: int) -> dict[int, list[Box]]:
+        return self.cases[number].foreground
 
 
 def crop(
@@ -105,7 +140,7 @@ def augment(image: np.ndarray, label: np.ndarray, rng: np.random.Generator) -> t
     if rng.random() < BRIGHTNESS:
         image = image * np.float32(1 + rng.uniform(0.7, 1.3))
     if rng.random() < NOISE:
-        image = image + rng.normal(0.0, rng.uniform(0.0, 0.1), image.shape).astype(np.float32)
+        image = image + np.float32(rng.uniform(0.0, 0.1)) * rng.standard_normal(image.shape, np.float32)
     return image, label
 
 
@@ -120,6 +155,11 @@ def _around(box: slice, extent: int, length: int, rng: np.random.Generator) -> i
 def _below(limit: int, rng: np.random.Generator) -> int:
     """Uniform in [0, limit), 0 if the limit is 0; as in the reference, the last possible place is never drawn."""
     return int(rng.integers(limit)) if limit else 0
+
+
+def _moved(box: Box, frame: Box) -> Box:
+    """A box that was found inside `frame`, in the frame's own coordinates."""
+    return tuple(slice(low.start + axis.start, low.start + axis.stop) for axis, low in zip(box, frame, strict=True))
 
 
 def _volume(box: Box) -> int:

@@ -1,25 +1,32 @@
-"""Train the 3D U-Net on KiTS19 until the mean dice meets the target: one process, one run.
+"""Train the 3D U-Net on KiTS19 until the mean dice meets the target: one run, logged as MLPerf asks.
 
 What the launcher sets is described in common/contract.py; each setting below may be set in the environment, in upper
-case. README.md describes the problem, the data and the method.
+case. README.md describes the problem, the data and the method. One process for each device (common/distributed.py).
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import data
 import torch
+from common import memory
 from common.contract import Contract, read_contract, read_settings, stop
+from common.distributed import World, join, leave
 from common.log import Log
-from data import Case, open_cases, training_batches
 from loss import dice_ce_loss, dice_score
 from model import REFERENCE_FILTERS, UNet3D
 from optim import learning_rate, sgd_step
 from torch import Tensor
-from window import predict, stride
+from torch.utils.data import DataLoader, Dataset
+from window import count, filled, predict, shares, stride
 
+SAMPLES_SINCE = (3, 1)  # the rulesets that count epochs in samples
 DIVERGED = 1e-6  # a mean dice below this ends the run (training rules, unet3d)
 
 
@@ -28,6 +35,8 @@ class Settings:
     """The defaults are the reference's own run, with a global batch size of 2."""
 
     filters: tuple[int, ...] = REFERENCE_FILTERS
+    train_samples: int = 168
+    eval_samples: int = 42
     training_input_shape: tuple[int, ...] = (128, 128, 128)
     validation_input_shape: tuple[int, ...] = (128, 128, 128)  # of the sliding window
     validation_overlap: float = 0.5
@@ -49,106 +58,210 @@ class Settings:
     eval_every: int = 20
     max_epochs: int = 10000
     eval_batch_size: int = 1  # windows at a time; the dice does not depend on it
-    epoch_num_in_samples: bool = True  # as the rulesets from 3.1.0 on have it; those before count epochs
+
+    bf16: bool = False  # convolutions in bfloat16 (autocast)
+    compile: str = ""  # a mode of torch.compile, for example default; empty: not compiled
+    workers: int = 0  # processes that load crops for each device; 0: loaded between two steps
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Updates of the weights per epoch; the cases left over are dropped."""
+        return self.train_samples // self.global_batch_size
+
+    @property
+    def epoch_samples(self) -> int:
+        """The samples of all full batches."""
+        return self.steps_per_epoch * self.global_batch_size
+
+    def part(self, processes: int) -> int:
+        """Crops that pass the network of one process at once."""
+        return self.global_batch_size // (self.gradient_accumulation_steps * processes)
 
 
 def main() -> None:
     contract = read_contract()
     settings = read_settings(Settings)
-    check(contract, settings)
+    world = join(contract)
+    check(settings, world)
+    run(contract, settings, world, Log(contract, world.rank), lambda: Trainer(contract, settings, world))
+    leave(world)
 
-    log = Log(contract)
+
+def run(contract: Contract, settings: Settings, world: World, log: Log, build: Callable[[], Trainer]) -> None:
+    """The whole run and its log. `build` gives what trains and evaluates; a rehearsal gives a stand-in."""
     log.start("init_start")
     log.submission("unet3d", contract)
     log.event("seed", contract.seed)
-    log_hyperparameters(log, settings)
-    torch.manual_seed(contract.seed)
-    device = torch.device("cuda" if contract.gpus else "cpu")
-    model = UNet3D(settings.filters).to(device, memory_format=torch.channels_last_3d)
-    velocities = [torch.zeros_like(parameter) for parameter in model.parameters()]
+    for key, value in hyperparameters(settings).items():
+        log.event(key, value)
+    trainer = build()
+    world.barrier()
     log.end("init_stop")
 
     with log.timed() as outcome:
-        train_cases = open_cases(contract.data_dir, "train", settings.training_input_shape)
-        eval_cases = open_cases(contract.data_dir, "evaluation", settings.validation_input_shape)
-        log.event("train_samples", len(train_cases))
-        log.event("eval_samples", len(eval_cases))
+        train_samples, eval_samples = trainer.open_data()
+        log.event("train_samples", train_samples)
+        log.event("eval_samples", eval_samples)
 
-        epoch_samples = samples_per_epoch(len(train_cases), settings)
-        unit = epoch_samples if settings.epoch_num_in_samples else 1
-        for block in blocks(settings, len(train_cases) / epoch_samples):
+        unit = settings.epoch_samples if contract.ruleset >= SAMPLES_SINCE else 1
+        for block in blocks(settings):
             log.start("block_start", first_epoch_num=block[0] * unit, epoch_count=len(block) * unit)
             for epoch in block:
                 log.start("epoch_start", epoch_num=epoch * unit)
-                loss = train(model, velocities, train_cases, settings, epoch, contract.seed)
+                loss = trainer.train(epoch)
                 log.end("epoch_stop", epoch_num=epoch * unit)
                 if not math.isfinite(loss):
                     stop(f"the loss is {loss} in epoch {epoch}: lower BASE_LEARNING_RATE or warm up longer", status=1)
             log.start("eval_start", epoch_num=epoch * unit)
-            dice = evaluate(model, eval_cases, settings).mean().item()
+            dice = trainer.evaluate()
             log.event("eval_accuracy", dice, epoch_num=epoch * unit)
             log.end("eval_stop", epoch_num=epoch * unit)
             log.end("block_stop", first_epoch_num=block[0] * unit)
-            if dice >= settings.target:
-                outcome.reached = True
+            outcome.reached = world.agree(dice >= settings.target)
+            if outcome.reached:
                 return
             if dice < DIVERGED:
                 stop(f"the mean dice is {dice} in epoch {epoch}: diverged; lower BASE_LEARNING_RATE", status=1)
     stop(f"the mean dice is {dice:.4f} after {epoch} epochs: the target {settings.target} was not met", status=1)
 
 
-def train(
-    model: UNet3D, velocities: list[Tensor], cases: list[Case], settings: Settings, epoch: int, seed: int
-) -> float:
-    """One epoch, counted from 1: every case once, but for an incomplete last batch; gives the mean loss."""
-    device = next(model.parameters()).device
-    parameters = list(model.parameters())
-    rate = learning_rate(
-        epoch,
-        settings.base_learning_rate,
-        settings.initial_learning_rate,
-        settings.warmup_epochs,
-        settings.decay_epochs,
-        settings.decay_factor,
-    )
-    parts = settings.gradient_accumulation_steps
-    batches = training_batches(
-        cases, settings.global_batch_size, settings.training_input_shape, settings.oversampling, [seed, epoch]
-    )
-    losses = []
-    for images, labels in batches:
-        for image, label in zip(images.chunk(parts), labels.chunk(parts), strict=True):
-            loss = dice_ce_loss(model(image.to(device)), label.to(device))
-            (loss / parts).backward()
-            losses.append(loss.detach())
-        gradients = [parameter.grad for parameter in parameters]
-        sgd_step(parameters, gradients, velocities, rate, settings.momentum, settings.weight_decay)
-        model.zero_grad()
-    return torch.stack(losses).mean().item()
+class Trainer:
+    """The network and the data of one process."""
 
+    def __init__(self, contract: Contract, settings: Settings, world: World) -> None:
+        self.settings, self.world = settings, world
+        self.seed, self.folder = contract.seed, contract.data_dir
+        torch.manual_seed(contract.seed)
+        self.network = UNet3D(settings.filters).to(world.device, memory_format=torch.channels_last_3d)
+        self.parameters = list(self.network.parameters())
+        self.velocities = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.model = world.replicate(self.network)
+        if settings.compile:
+            self.model = torch.compile(self.model, mode=settings.compile)
+        if world.device.type == "cuda":
+            torch.backends.cudnn.benchmark = True
+            self.warm_up()
 
-def evaluate(model: UNet3D, cases: list[Case], settings: Settings) -> Tensor:
-    """Dice of kidney and tumour of each case, (cases, 2) fp64 on the CPU; the benchmark's quality is their mean."""
-    device = next(model.parameters()).device
-    window, overlap = settings.validation_input_shape, settings.validation_overlap
-    scores = []
-    for case in cases:
-        image, label = (torch.from_numpy(array.copy()).to(device) for array in (case.image, case.label))
+    def open_data(self) -> tuple[int, int]:
+        """Map the volumes, find what is in them, and start to load crops; gives the numbers of cases."""
+        settings, world = self.settings, self.world
+        cases = open_cases(self.folder, "train", settings.training_input_shape, settings.train_samples)
+        self.eval_cases = open_cases(self.folder, "evaluation", settings.validation_input_shape, settings.eval_samples)
+        # Each process looks for the foreground of its share of the cases, and tells the others.
+        found = world.gather(list(self.loader(data.Foregrounds(cases[world.rank :: world.size]))))
+        for number, case in enumerate(cases):
+            case.__dict__["foreground"] = found[number % world.size][number // world.size]
+        parts = data.TrainParts(
+            cases,
+            part=settings.part(world.size),
+            rank=world.rank,
+            size=world.size,
+            steps=settings.steps_per_epoch,
+            accumulate=settings.gradient_accumulation_steps,
+            window=settings.training_input_shape,
+            oversampling=settings.oversampling,
+            seed=self.seed,
+        )
+        self.train_parts = iter(self.loader(parts, itertools.count()))
+        return len(cases), len(self.eval_cases)
+
+    def loader(self, items: Dataset, numbers: Iterable[int] | None = None) -> DataLoader:
+        """Load `items` in the order of `numbers`, by worker processes."""
+        return DataLoader(
+            items,
+            batch_size=None,
+            sampler=numbers,
+            num_workers=self.settings.workers,
+            collate_fn=lambda item: item,
+            pin_memory=self.world.device.type == "cuda",
+        )
+
+    def train(self, epoch: int) -> float:
+        """One epoch, counted from 1: every case once, but for an incomplete last batch; gives the mean loss."""
+        settings = self.settings
+        rate = learning_rate(
+            epoch,
+            settings.base_learning_rate,
+            settings.initial_learning_rate,
+            settings.warmup_epochs,
+            settings.decay_epochs,
+            settings.decay_factor,
+        )
+        losses = torch.zeros((), device=self.world.device)
+        for _ in range(settings.steps_per_epoch):
+            for last in [False] * (settings.gradient_accumulation_steps - 1) + [True]:
+                losses += self.backward(*next(self.train_parts), last)
+            gradients = [parameter.grad for parameter in self.parameters]
+            sgd_step(self.parameters, gradients, self.velocities, rate, settings.momentum, settings.weight_decay)
+            self.model.zero_grad()
+        return self.world.sum(losses).item() / self.world.size / settings.steps_per_epoch
+
+    def backward(self, images: Tensor, labels: Tensor, last: bool) -> Tensor:
+        """Add the gradient of one part to those of its batch; returns the part's share of the loss."""
+        with contextlib.nullcontext() if last else self.world.local_gradients(self.model):
+            labels = labels.to(self.world.device, non_blocking=True)
+            loss = dice_ce_loss(self.logits(images), labels) / self.settings.gradient_accumulation_steps
+            loss.backward()
+        return loss.detach()
+
+    def evaluate(self) -> float:
+        """The mean dice of kidney and tumour over all evaluation cases, each with the same weight."""
+        scores = torch.zeros((len(self.eval_cases), 2), dtype=torch.float64, device=self.world.device)
+        for number in self.eval_share():
+            scores[number] = self.score(self.eval_cases[number])
+        return self.world.sum(scores).mean().item()  # the same on any number of processes: all others add zeros
+
+    def eval_share(self) -> list[int]:
+        """The cases that this process evaluates: about as many windows as the others'."""
+        window, overlap = self.settings.validation_input_shape, self.settings.validation_overlap
+        windows = [count(case.image.shape[1:], window, overlap) for case in self.eval_cases]
+        return shares(windows, self.world.size)[self.world.rank]
+
+    def score(self, case: data.Case) -> Tensor:
+        """Dice of kidney and tumour, (2,) in fp64."""
+        settings = self.settings
+        image, label = (torch.from_numpy(array.copy()).to(self.world.device) for array in (case.image, case.label))
+        model = filled(self.logits, settings.eval_batch_size) if settings.compile else self.logits
+        window, overlap = settings.validation_input_shape, settings.validation_overlap
         logits, label = predict(model, image, label, window, overlap, settings.eval_batch_size)
-        scores.append(dice_score(logits, label[0]).cpu())
-    return torch.stack(scores)
+        return dice_score(logits, label[0])
+
+    def logits(self, images: Tensor) -> Tensor:
+        """The network's answer to crops (N, 1, D, H, W), in the precision that was set."""
+        images = images.to(self.world.device, torch.get_default_dtype(), non_blocking=True)
+        with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.settings.bf16):
+            return self.model(images)
+
+    def warm_up(self) -> None:
+        """Compile, and choose the fastest kernels: the gradient of an empty crop and a look at empty windows."""
+        shape, part = self.settings.training_input_shape, self.settings.part(self.world.size)
+        try:
+            for last in (False, True):
+                self.backward(torch.zeros(part, 1, *shape), torch.zeros(part, *shape, dtype=torch.uint8), last)
+            with torch.inference_mode():
+                self.logits(torch.zeros(self.settings.eval_batch_size, 1, *self.settings.validation_input_shape))
+        except torch.OutOfMemoryError:
+            needed = memory.training_bytes(self.network, (part, 1, *shape), self.settings.bf16)
+            stop(
+                f"{part} crops at once need about {memory.gib(needed)}, {memory.of_device(self.world.device)}: raise "
+                f"GRADIENT_ACCUMULATION_STEPS={self.settings.gradient_accumulation_steps}",
+                status=3,
+            )
+        self.model.zero_grad()
 
 
-def samples_per_epoch(cases: int, settings: Settings) -> int:
-    """The samples of all full batches."""
-    steps = cases // settings.global_batch_size
-    if steps == 0:
-        stop(f"GLOBAL_BATCH_SIZE={settings.global_batch_size}: expected at most {cases}, the cases to train on")
-    return steps * settings.global_batch_size
+def open_cases(folder: Path, split: str, window: Sequence[int], expected: int) -> list[data.Case]:
+    """Map one split; ends the run when it has another size than the settings were made for."""
+    cases = data.open_cases(folder, split, window)
+    if len(cases) != expected:
+        name = "TRAIN_SAMPLES" if split == "train" else "EVAL_SAMPLES"
+        stop(f"{folder}/{split}_cases.txt: expected {name}={expected}, found {len(cases)}; wrong DATADIR or config")
+    return cases
 
 
-def blocks(settings: Settings, stretch: float) -> Iterator[range]:
-    """The epochs up to each evaluation; `stretch` is the number of training cases by the samples of an epoch."""
+def blocks(settings: Settings) -> Iterator[range]:
+    """The epochs up to each evaluation: more of them where an epoch does not have all training cases."""
+    stretch = settings.train_samples / settings.epoch_samples
     counts = (settings.first_eval, settings.eval_every, settings.max_epochs)
     end, interval, limit = (math.ceil(count * stretch) for count in counts)
     begin = 1
@@ -157,22 +270,20 @@ def blocks(settings: Settings, stretch: float) -> Iterator[range]:
         begin, end = end + 1, end + interval
 
 
-def check(contract: Contract, settings: Settings) -> None:
-    """End the process before anything is logged if it cannot work: with status 2, or 3 if the machine is at fault."""
-    if contract.nodes > 1 or contract.gpus > 1:
-        stop(f"DGXNNODES={contract.nodes} DGXNGPU={contract.gpus}: this implementation trains on one device")
-    if contract.gpus and not torch.cuda.is_available():
-        stop(f"DGXNGPU={contract.gpus}: torch {torch.__version__} finds no GPU here; look with `nvidia-smi`", status=3)
-    if contract.seed < 0:
-        stop(f"SEED={contract.seed}: expected 0 or more")
+def check(settings: Settings, world: World) -> None:
+    """End the process with status 2 when a setting makes no sense."""
     positive = ("global_batch_size", "gradient_accumulation_steps", "first_eval", "eval_every", "max_epochs")
     for name in (*positive, "eval_batch_size"):
         if getattr(settings, name) < 1:
             stop(f"{name.upper()}={getattr(settings, name)}: expected 1 or more")
-    if settings.global_batch_size % settings.gradient_accumulation_steps:
+    if settings.global_batch_size > settings.train_samples:
+        stop(f"GLOBAL_BATCH_SIZE={settings.global_batch_size}: expected at most TRAIN_SAMPLES={settings.train_samples}")
+    if settings.workers < 0:
+        stop(f"WORKERS={settings.workers}: expected 0 or more")
+    if settings.global_batch_size % (settings.gradient_accumulation_steps * world.size):
         stop(
-            f"GRADIENT_ACCUMULATION_STEPS={settings.gradient_accumulation_steps}: "
-            f"expected a divisor of GLOBAL_BATCH_SIZE={settings.global_batch_size}"
+            f"GLOBAL_BATCH_SIZE={settings.global_batch_size}: expected a multiple of GRADIENT_ACCUMULATION_STEPS="
+            f"{settings.gradient_accumulation_steps} times {world.size}, the number of processes"
         )
     multiple = 2 ** len(settings.filters)
     for name in ("training_input_shape", "validation_input_shape"):
@@ -188,22 +299,24 @@ def check(contract: Contract, settings: Settings) -> None:
             stop(f"VALIDATION_OVERLAP={settings.validation_overlap}: expected steps that divide {size}, like 0.5 does")
 
 
-def log_hyperparameters(log: Log, settings: Settings) -> None:
+def hyperparameters(settings: Settings) -> dict[str, object]:
     """The keys that the closed division asks for, with the values that are really used."""
-    log.event("global_batch_size", settings.global_batch_size)
-    log.event("gradient_accumulation_steps", settings.gradient_accumulation_steps)
-    log.event("opt_name", "sgd")
-    log.event("opt_base_learning_rate", settings.base_learning_rate)
-    log.event("opt_initial_learning_rate", settings.initial_learning_rate)
-    log.event("opt_learning_rate_warmup_epochs", settings.warmup_epochs)
-    log.event("opt_learning_rate_decay_boundary_epochs", list(settings.decay_epochs))
-    log.event("opt_learning_rate_decay_factor", settings.decay_factor)
-    log.event("opt_momentum", settings.momentum)
-    log.event("opt_weight_decay", settings.weight_decay)
-    log.event("oversampling", settings.oversampling)
-    log.event("training_input_shape", list(settings.training_input_shape))
-    log.event("validation_input_shape", list(settings.validation_input_shape))
-    log.event("validation_overlap", settings.validation_overlap)
+    return {
+        "global_batch_size": settings.global_batch_size,
+        "gradient_accumulation_steps": settings.gradient_accumulation_steps,
+        "opt_name": "sgd",
+        "opt_base_learning_rate": settings.base_learning_rate,
+        "opt_initial_learning_rate": settings.initial_learning_rate,
+        "opt_learning_rate_warmup_epochs": settings.warmup_epochs,
+        "opt_learning_rate_decay_boundary_epochs": list(settings.decay_epochs),
+        "opt_learning_rate_decay_factor": settings.decay_factor,
+        "opt_momentum": settings.momentum,
+        "opt_weight_decay": settings.weight_decay,
+        "oversampling": settings.oversampling,
+        "training_input_shape": list(settings.training_input_shape),
+        "validation_input_shape": list(settings.validation_input_shape),
+        "validation_overlap": settings.validation_overlap,
+    }
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Source: MLPerf Training reference, unet3d, runtime/inference.py.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -56,6 +57,32 @@ def gaussian(window: Sequence[int]) -> Tensor:
         weight = weight[..., None] * torch.exp(-((offset / (SIGMA * size)) ** 2) / 2)
     weight = weight ** (1 / 3)
     return (weight / weight.max()).float()
+
+
+def count(shape: Sequence[int], window: Sequence[int], overlap: float) -> int:
+    """How many windows a volume takes."""
+    axes = zip(shape, window, (stride(size, overlap) for size in window), strict=True)
+    return math.prod(len(starts(*axis)) for axis in axes)
+
+
+def shares(costs: Sequence[int], processes: int) -> list[list[int]]:
+    """The volumes 0..len-1 dealt to processes: the most costly first, each to the process with the least so far."""
+    dealt, load = [[] for _ in range(processes)], [0] * processes
+    for volume in sorted(range(len(costs)), key=lambda volume: -costs[volume]):
+        least = load.index(min(load))
+        dealt[least].append(volume)
+        load[least] += costs[volume]
+    return dealt
+
+
+def filled(model: Callable[[Tensor], Tensor], batch: int) -> Callable[[Tensor], Tensor]:
+    """The model with its batches filled up to `batch`, as one that is compiled is quick for one size only."""
+
+    def run(windows: Tensor) -> Tensor:
+        missing = batch - len(windows)
+        return model(F.pad(windows, (0,) * 9 + (missing,)))[: len(windows)]
+
+    return run
 
 
 @torch.inference_mode()

@@ -1,59 +1,49 @@
 """The rnnt implementation against independent formulas, brute force and the official checker.
 
-Needs the implementations' Python (torch, mlperf_logging, sentencepiece, scipy).
+Needs the implementations' Python (torch, mlperf_logging, sentencepiece).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import itertools
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 import wave
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from implementations.implementation import CONTAINERS, accepted, config, convergence_points, modules, processes, records
+
 torch = pytest.importorskip("torch", reason="needs the implementations' environment")
-import numpy as np  # noqa: E402
-import scipy.signal  # noqa: E402
-import sentencepiece  # noqa: E402
+sentencepiece = pytest.importorskip("sentencepiece")
 
-FOLDER = Path(__file__).parents[2] / "containers" / "rnnt"
+FOLDER = CONTAINERS / "rnnt"
 
-
-def load(folder: Path) -> dict[str, ModuleType]:
-    """The modules of one implementation; four of them have a `model.py`, so none stays in sys.modules."""
-    names = sorted(path.stem for path in folder.glob("*.py"))
-    for name in names:
-        sys.modules.pop(name, None)
-    sys.path.insert(0, str(folder))
-    try:
-        return {name: importlib.import_module(name) for name in names}
-    finally:
-        sys.path.remove(str(folder))
-        for name in names:
-            sys.modules.pop(name, None)
-
-
-rnnt = load(FOLDER)
-model, loss, decode, optim = rnnt["model"], rnnt["loss"], rnnt["decode"], rnnt["optim"]
-features, data, train = rnnt["features"], rnnt["data"], rnnt["train"]
-contract_module, log_module = sys.modules["common.contract"], sys.modules["common.log"]
+with modules(FOLDER) as rnnt:
+    model, loss, decode, optim, features = rnnt.model, rnnt.loss, rnnt.decode, rnnt.optim, rnnt.features
+    data, loader, settings, train = rnnt.data, rnnt.loader, rnnt.settings, rnnt.train
+World = rnnt.common.distributed.World
 
 
 @pytest.fixture(autouse=True)
-def _one_thread_one_seed():
+def _one_thread_one_seed(monkeypatch):
     torch.set_num_threads(1)
     torch.manual_seed(1)
+    for name, module in ("loader", loader), ("model", model):  # what loader workers send is pickled by these names
+        monkeypatch.setitem(sys.modules, name, module)
 
 
-def small_model(symbols: int = 5, inputs: int = 6) -> torch.nn.Module:
-    return model.Transducer(symbols, inputs, 8, 1, 2, 2, 7, 2, 9, 0.2, 0.2, 0.2, 1.0)
+def small_model(symbols: int = 5, inputs: int = 6, dropout: float = 0.2) -> torch.nn.Module:
+    return model.Transducer(symbols, inputs, 8, 1, 2, 2, 7, 2, 9, dropout, dropout, dropout, 1.0)
 
 
 # The network
@@ -79,11 +69,18 @@ def test_stacking_puts_neighbours_side_by_side_and_pads_the_end():
     assert model.stack_frames(x, 2)[:, 1].tolist() == [[10, 11], [12, 13], [14, 0]]
 
 
+def logits_of(net, x, lengths, labels) -> tuple[torch.Tensor, torch.Tensor]:
+    """(batch, frames, labels + 1, symbols) and the frames of each utterance, as training computes them."""
+    encoded, frames = net.encode(x, lengths)
+    predicted, _ = net.predict(torch.nn.functional.pad(net.embedding(labels.T), (0, 0, 0, 0, 1, 0)))
+    return net.joint(encoded[:, :, None], predicted[:, None]), frames
+
+
 def test_padding_does_not_change_the_logits_of_an_utterance():
     net = small_model().eval()
     x, labels = torch.randn(9, 2, 6), torch.randint(4, (2, 3))
-    logits, frames = net(x, torch.tensor([9, 5]), labels)
-    alone, _ = net(x[:5, 1:], torch.tensor([5]), labels[1:, :2])
+    logits, frames = logits_of(net, x, torch.tensor([9, 5]), labels)
+    alone, _ = logits_of(net, x[:5, 1:], torch.tensor([5]), labels[1:, :2])
     assert frames.tolist() == [5, 3]
     torch.testing.assert_close(logits[1:, :2, :3], alone[:, :2])  # the third frame reaches into the padding
 
@@ -91,13 +88,46 @@ def test_padding_does_not_change_the_logits_of_an_utterance():
 def test_training_sees_the_logits_that_decoding_sees():
     net = small_model().eval()
     x, labels = torch.randn(8, 1, 6), torch.tensor([[2, 0, 3]])
-    logits, _ = net(x, torch.tensor([8]), labels)
+    logits, _ = logits_of(net, x, torch.tensor([8]), labels)
     encoded, _ = net.encode(x, torch.tensor([8]))
     last, state = torch.zeros(1, 1, 7), None  # the start of a sentence
     for u in range(4):
         predicted, state = net.predict(last, state)
         torch.testing.assert_close(logits[0, :, u], net.joint(encoded[0], predicted[0, 0]))
         last = net.embedding(labels[:, u : u + 1]) if u < 3 else None
+
+
+def test_groups_have_at_most_so_many_places_and_fit_their_longest():
+    frames, labels = [50, 40, 30, 30, 2], [9, 3, 9, 1, 0]
+    assert loader.groups(frames, labels, 1200) == [(0, 2, 50, 9), (2, 5, 30, 9)]
+    assert loader.groups(frames, labels, 10_000) == [(0, 5, 50, 9)]
+    assert loader.groups(frames, labels, 1) == [
+        (i, i + 1, t, u) for i, (t, u) in enumerate(zip(frames, labels, strict=True))
+    ]
+
+
+def loss_and_gradients(net, places: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Of one batch whose joint network computes at most so many places at once."""
+    torch.manual_seed(3)
+    x, lengths = torch.randn(12, 4, 6), torch.tensor([12, 9, 8, 3])
+    labels, counts = torch.randint(4, (4, 3)), torch.tensor([3, 3, 1, 2])
+    net.zero_grad()
+    value = loss.transducer_loss(*net(x, lengths, labels, loader.groups([6, 5, 4, 2], counts.tolist(), places)), counts)
+    value.backward()
+    return value.detach(), [weight.grad.clone() for weight in net.parameters()]
+
+
+@pytest.mark.parametrize("places", [1, 40])
+def test_groups_change_neither_loss_nor_gradients(places):
+    net = small_model(dropout=0.0)
+    torch.testing.assert_close(loss_and_gradients(net, places), loss_and_gradients(net, 10_000))
+
+
+def test_what_is_computed_again_drops_out_the_same(monkeypatch):
+    net = small_model()
+    computed_again = loss_and_gradients(net, 40)
+    monkeypatch.setattr(model, "checkpoint", lambda function, *parts, use_reentrant: function(*parts))
+    torch.testing.assert_close(computed_again, loss_and_gradients(net, 40))
 
 
 # The loss
@@ -117,6 +147,10 @@ def brute_force(log_probabilities: np.ndarray, labels: list[int], blank: int) ->
     return -total
 
 
+def transducer_loss(logits, labels, frames, counts, blank) -> torch.Tensor:
+    return loss.transducer_loss(*loss.log_probabilities(logits, labels, blank), frames, counts)
+
+
 def test_the_loss_is_the_sum_over_all_alignments():
     logits = torch.randn(4, 5, 5, 4, dtype=torch.float64) * 2
     labels = torch.tensor([[0, 1, 2, 2], [2, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
@@ -125,20 +159,20 @@ def test_the_loss_is_the_sum_over_all_alignments():
         brute_force(one.log_softmax(-1)[:t].numpy(), spoken[:u].tolist(), 3)
         for one, spoken, t, u in zip(logits, labels, frames, counts, strict=True)
     ]
-    assert loss.transducer_loss(logits, labels, frames, counts, 3).item() == pytest.approx(np.mean(expected), abs=1e-12)
+    assert transducer_loss(logits, labels, frames, counts, 3).item() == pytest.approx(np.mean(expected), abs=1e-12)
 
 
 def test_the_gradient_of_the_loss_is_its_slope():
     logits = torch.randn(2, 4, 3, 4, dtype=torch.float64, requires_grad=True)
     labels, frames, counts = torch.tensor([[0, 1], [2, 0]]), torch.tensor([4, 2]), torch.tensor([2, 1])
-    assert torch.autograd.gradcheck(lambda x: loss.transducer_loss(x, labels, frames, counts, 3), logits)
+    assert torch.autograd.gradcheck(lambda x: transducer_loss(x, labels, frames, counts, 3), logits)
 
 
 def test_the_loss_is_finite_in_bfloat16_and_for_certain_logits():
     logits = torch.full((1, 60, 31, 8), -80.0)
     logits[..., 7] = 80.0
     labels = torch.zeros(1, 30, dtype=torch.long)
-    sure = loss.transducer_loss(logits.bfloat16(), labels, torch.tensor([60]), torch.tensor([30]), 7)
+    sure = transducer_loss(logits.bfloat16(), labels, torch.tensor([60]), torch.tensor([30]), 7)
     assert sure.dtype == torch.float32
     # 30 labels at -160 each, on any of the ways to put 30 labels before 60 blanks with a blank last
     ways = np.log(np.arange(60.0, 90.0)).sum() - np.log(np.arange(1.0, 31.0)).sum()
@@ -180,7 +214,7 @@ def test_a_batch_decodes_like_one_utterance_after_the_other(max_symbols, per_fra
             expected = [
                 plain_greedy(net, one, t, max_symbols, per_frame) for one, t in zip(encoded, frames, strict=True)
             ]
-        assert decode.greedy(net, x, lengths, max_symbols, per_frame) == expected
+        assert decode.greedy(net, encoded, frames, max_symbols, per_frame) == expected
         lengths_seen |= {len(labels) for labels in expected}
     assert len(lengths_seen) > 3 and max(lengths_seen) > 3  # the cases say something
 
@@ -292,10 +326,29 @@ def test_features_are_the_formula():
 
 @pytest.mark.parametrize("factor", [0.85, 1.0, 1.1313])
 def test_resampling_is_band_limited(factor):
-    samples = np.random.default_rng(2).normal(size=4001)
-    count = round(4001 * factor)
-    ours = features.resample(torch.tensor(samples), factor).numpy()
-    np.testing.assert_allclose(ours, scipy.signal.resample(samples, count), atol=1e-9)
+    random, time = np.random.default_rng(2), np.arange(20_011.0)
+    waves = [(random.uniform(0, 0.8 * np.pi), random.uniform(0, 6)) for _ in range(5)]  # radians a sample, phase
+
+    def sound(at):
+        return np.exp(-(((at - 10_000) / 2500) ** 2)) * sum(np.sin(pitch * at + phase) for pitch, phase in waves)
+
+    ours = features.resample(torch.tensor(sound(time)), factor).numpy()
+    padded, count = features._fast_lengths(len(time), factor)
+    assert abs(count / padded - factor) < 0.001 and len(ours) == round(20_011 * count / padded)
+    np.testing.assert_allclose(ours, sound(np.arange(len(ours)) * padded / count), atol=1e-6)
+
+
+def test_fast_lengths_have_small_factors_and_come_near_the_factor():
+    random = np.random.default_rng(4)
+    for length, factor in zip(random.integers(16_000, 300_000, 200), random.uniform(0.85, 1.15, 200), strict=True):
+        padded, count = features._fast_lengths(int(length), factor)
+        assert length <= padded <= 1.06 * length and abs(count / padded - factor) <= 0.001
+        for prime in (2, 3, 5, 7, 11, 13):
+            while padded % prime == 0:
+                padded //= prime
+            while count % prime == 0:
+                count //= prime
+        assert (padded, count) == (1, 1)
 
 
 def test_a_slower_tone_is_a_lower_tone():
@@ -353,6 +406,53 @@ def test_buckets_keep_equal_lengths_together():
     assert spread[6] <= 16 < spread[1]
 
 
+def utterances(count: int) -> list:
+    seconds = np.random.default_rng(1).uniform(1, 16, count)
+    return [data.Utterance(Path(f"{i}.wav"), seconds[i], (0,)) for i in range(count)]
+
+
+def test_processes_share_out_every_global_batch():
+    said, options = utterances(103), settings.Settings(global_batch_size=12, max_epochs=2)
+    whole = [key.indices for key in loader.training_keys(said, options, 7, slice(0, 1, 1))]
+    shared = [list(loader.training_keys(said, options, 7, slice(rank, 6, 3))) for rank in range(3)]  # two parts each
+    assert [len(keys) for keys in shared] == [2 * len(whole)] * 3 == [2 * 8 * 2] * 3
+    for rank, keys in enumerate(shared):
+        for number, batch in enumerate(whole):
+            mine = keys[2 * number].indices, keys[2 * number + 1].indices
+            assert mine == (batch[rank::6], batch[rank + 3 :: 6])  # so this process has every third utterance
+    assert [key.epoch for key in shared[0]] == [1] * 16 + [2] * 16
+
+
+@pytest.mark.parametrize(("count", "processes"), [(103, 3), (2, 8), (103, 1)])
+def test_every_utterance_is_evaluated_once(count, processes):
+    said = utterances(count)
+    keys = [loader.evaluation_keys(said, 8, rank, processes) for rank in range(processes)]
+    assert sorted(i for mine in keys for key in mine for i in key.indices) == list(range(count))
+    assert {key for mine in keys for key in mine} == set(loader.evaluation_keys(said, 8, 0, 1))
+    assert max(map(len, keys)) - min(map(len, keys)) <= 1
+
+
+# Configs
+
+
+@pytest.mark.parametrize("name", ["1xH200", "8xH100", "8xH200", "8xA100", "multi-node"])
+def test_configs_take_their_values_from_a_convergence_point_and_fit_their_gpus(monkeypatch, name):
+    variables = config(FOLDER / "configs" / f"{name}.env")
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    chosen = train.read_settings(settings.Settings)
+    gpus = int(variables["DGXNNODES"]) * int(variables["DGXNGPU"])
+    settings.check(chosen, World(size=gpus))
+    logged = settings.hyperparameters(chosen) | {"model_weights_initialization_scale": chosen.init_scale}
+    point = convergence_points("rnnt", "3.1.0")[chosen.global_batch_size]
+    point["model_eval_ema_factor"] = point.pop("model_eva_ema_factor")
+    del point["opt_gradient_accumulation_steps"]  # the same batch in more parts
+    assert {key: logged[key] for key in point} == point
+    batches = -(-2703 // chosen.eval_batch_size)
+    assert batches % gpus > 0.9 * gpus or batches % gpus == 0  # the last round of an evaluation keeps them busy
+    assert train.least_bytes(model.Transducer(), chosen, World(size=gpus)) < 0.3 * 80e9
+
+
 # Whole runs, on two seconds of noise
 
 
@@ -390,90 +490,162 @@ def write_wav(path: Path, pcm: np.ndarray, rate: int = 16_000) -> None:
         file.writeframes(pcm.tobytes())
 
 
-def environment(data_dir: Path, log_dir: Path, **changes: str) -> dict[str, str]:
+def environment(data_dir: Path, log_dir: Path, **changes: object) -> dict[str, str]:
     """The contract and tiny.env, as the launcher sets them, with changes."""
-    lines = (FOLDER / "configs" / "tiny.env").read_text().splitlines()
-    config = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     identity = {"MLPERF_SUBMISSION_ORG": "tests", "MLPERF_SUBMISSION_PLATFORM": "host"}
-    run = {"DATADIR": str(data_dir), "LOGDIR": str(log_dir), "SEED": "5", "CLEAR_CACHE": "data"}
+    run = {"DATADIR": data_dir, "LOGDIR": log_dir, "SEED": 5, "CLEAR_CACHE": "data"}
     rules = {"MLPERF_DIVISION": "open", "MLPERF_STATUS": "research"}
-    return config | identity | run | rules | {"VOCAB_SIZE": "6", "GLOBAL_BATCH_SIZE": "4", "MAX_EPOCHS": "1"} | changes
-
-
-def official(log: Path) -> str:
-    checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "3.1.0"]
-    found = subprocess.run(
-        [*checker, "--log_output", str(log.with_name("checker.log")), str(log)], capture_output=True, text=True
-    )
-    return found.stdout + found.stderr
-
-
-def complaints(report: str) -> list[str]:
-    return [line.partition("WARNING -")[2].strip() for line in report.splitlines() if line.startswith("WARNING")]
-
-
-def logged(log_dir: Path) -> list[tuple[str, object, dict]]:
-    records = [json.loads(line.split(" ", 1)[1]) for line in (log_dir / "mllog.txt").read_text().splitlines()]
-    return [(record["key"], record["value"], record["metadata"]) for record in records]
+    small = {"VOCAB_SIZE": 6, "GLOBAL_BATCH_SIZE": 4, "MAX_EPOCHS": 1}
+    values = config(FOLDER / "configs" / "tiny.env") | identity | run | rules | small | changes
+    return {name: str(value) for name, value in values.items()}
 
 
 def test_a_run_ends_and_its_log_is_accepted(noise_data, tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = os.environ | environment(noise_data, tmp_path, MAX_EPOCHS="2") | {"PATH": path}
+    variables = os.environ | environment(noise_data, tmp_path, MAX_EPOCHS=2) | {"PATH": path}
     done = subprocess.run([FOLDER / "run_and_time.sh"], env=variables, capture_output=True, text=True)
     assert done.returncode == 1
     assert "TARGET=" in done.stderr and "was not met" in done.stderr
-    records = logged(tmp_path)
-    assert [key for key, _, _ in records if key in ("cache_clear", "init_start", "init_stop", "run_start")] == [
+    log = records(tmp_path)
+    keys = [record["key"] for record in log]
+    assert [key for key in keys if key in ("cache_clear", "init_start", "init_stop", "run_start")] == [
         "cache_clear", "init_start", "init_stop", "run_start",
     ]  # fmt: skip
     epoch = ["block_start", "epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop", "block_stop"]
-    timed = [key for key, _, _ in records][[key for key, _, _ in records].index("run_start") :]
-    assert timed == ["run_start", "train_samples", "eval_samples", *epoch, *epoch, "run_stop"]
-    assert [value for key, value, _ in records if key.endswith("_samples")] == [8, 2]
-    assert records[-1][2]["status"] == "aborted"
-    # Two epochs on noise teach nothing, and that is all that the checker may find: every word is wrong (WER 1.0).
-    assert complaints(official(tmp_path / "mllog.txt")) in ([], ["Failed checks for eval_accuracy : v['value'] < 1.0"])
-
-
-def test_accumulated_gradients_are_those_of_the_whole_batch(noise_data):
-    torch.manual_seed(0)
-    settings = train.Settings(
-        vocab_size=6, global_batch_size=4, time_masks=0, freq_masks=0, speed_min=1, speed_max=1, dither=0
+    assert keys[keys.index("run_start") :] == [
+        *("run_start", "train_samples", "eval_samples", *epoch, *epoch, "run_stop")
+    ]
+    assert [record["value"] for record in log if record["key"].endswith("_samples")] == [8, 2]
+    assert log[-1]["metadata"]["status"] == "aborted"
+    # Two epochs on noise teach nothing: every word is wrong. The checker asks for one evaluation below 1.
+    halved = (
+        (tmp_path / "mllog.txt").read_text().replace('"eval_accuracy", "value": 1.0', '"eval_accuracy", "value": 0.5')
     )
-    said = data.read_training(noise_data, ("train-clean-100",), 6, 16.7)[:4]
-    # One length for all: a frame that reaches into the padding of its batch hears it, as in the reference.
-    utterances = [dataclasses.replace(utterance, path=said[0].path) for utterance in said]
-    random = torch.Generator().manual_seed(1)
-    load_features = train.loader(settings, random, 1, 1)
-    net = model.Transducer(7, 240, 8, 1, 1, 2, 8, 1, 8, 0, 0, 0, 1.0)
+    (tmp_path / "mllog.txt").write_text(halved)
+    assert accepted(tmp_path / "mllog.txt", "3.1.0")
+
+
+STEADY = {"ENCODER_DROPOUT": 0, "PREDICTOR_DROPOUT": 0, "JOINT_DROPOUT": 0}
+LIVELY = {"CACHE_FEATURES": 0, "SPEED_MIN": 0.85, "SPEED_MAX": 1.15, "DITHER": 1e-5, "MAX_EPOCHS": 2}
+TWO_EPOCHS = """
+import json, loader, torch, train
+from common.contract import read_contract, read_settings
+from common.distributed import join, leave
+contract, settings = read_contract(), read_settings(train.Settings)
+world = join(contract)
+torch.set_default_dtype(torch.float64)
+trainer = train.Trainer(contract, settings, world)
+torch.set_default_dtype(torch.float32)  # of the features
+loader.Batch.to = lambda batch, device: batch._replace(features=batch.features.double())
+trainer.open_data()
+answer = {"losses": [trainer.train(1), trainer.train(2)], "error_rate": trainer.evaluate()}
+for name in ("weights", "averages"):
+    answer[name] = torch.cat([tensor.flatten() for tensor in getattr(trainer, name)]).tolist()
+if world.rank == 0:
+    print(json.dumps(answer))
+leave(world)
+"""
+
+
+def test_two_processes_learn_what_one_learns(noise_data, tmp_path):
+    """With speed, dither and masks; dropout is off, since each process draws its own."""
+    one, two = (
+        processes(count, FOLDER, environment(noise_data, tmp_path, **STEADY, **LIVELY, **settings), TWO_EPOCHS)
+        for count, settings in [
+            (1, {"GRADIENT_ACCUMULATION_STEPS": 2, "JOINT_PLACES": 20}),
+            (2, {"WORKERS": 1, "EVAL_BATCH_SIZE": 1}),
+        ]
+    )
+    assert one["losses"][0] > one["losses"][1] + 0.1
+    assert two["error_rate"] == one["error_rate"]
+    np.testing.assert_allclose(two["losses"], one["losses"], rtol=1e-6)
+    for name in ("weights", "averages"):
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_a_run_does_not_import_the_compiler(noise_data, tmp_path):  # it would cost each run more than a second
+    code = "import sys, train; train.main(); print(int('torch._dynamo' in sys.modules))"
+    assert processes(1, FOLDER, environment(noise_data, tmp_path, TARGET=1000), code) == 0
+
+
+def trainer_for(noise_data: Path, folder: Path, monkeypatch, world=None, **changes: object):
+    """A trainer in this process, before it opens its data."""
+    for name, value in environment(noise_data, folder, **changes).items():
+        monkeypatch.setenv(name, value)
+    return train.Trainer(train.read_contract(), train.read_settings(settings.Settings), world or World())
+
+
+def test_errors_are_counted_over_all_processes(noise_data, tmp_path, monkeypatch):
+    counted = []
+
+    class Half(World):
+        def sum(self, values):
+            counted.append(values.tolist())
+            return values
+
+    for rank in range(2):
+        trainer = trainer_for(noise_data, tmp_path, monkeypatch, Half(), EVAL_BATCH_SIZE=1)
+        trainer.world = Half(rank, 2)
+        trainer.open_data()
+        trainer.transcribe = lambda batch: [["bad", "cab bad"][index] for index in batch.indices]
+        trainer.evaluate()
+    assert sorted(counted) == [[0, 2], [1, 2]]  # "cab bad" is right, "bad" lacks a word of "bad cab"
+
+
+def test_accumulated_gradients_are_those_of_the_whole_batch(noise_data, tmp_path, monkeypatch):
     found = []
-    for parts in ([utterances], [utterances[:2], utterances[2:]]):
-        net.zero_grad()
-        mean = train.backward(net, [train.masked_batch(part, load_features, settings, random) for part in parts])
-        found.append((mean, torch.cat([weight.grad.flatten() for weight in net.parameters()])))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
-    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
+    for parts in (1, 2):
+        accumulate = {"GRADIENT_ACCUMULATION_STEPS": str(parts)}
+        trainer = trainer_for(noise_data, tmp_path, monkeypatch, **STEADY, **accumulate)
+        said = data.read_training(noise_data, ("train-clean-100",), 6, 16.7)[:4]
+        # One length for all: a frame that reaches into the padding of its batch hears it, as in the reference.
+        speech = loader.Speech([dataclasses.replace(one, path=said[0].path) for one in said], trainer.settings, 1)
+        keys = [loader.Key(0, tuple(range(part, 4, parts))) for part in range(parts)]
+        mean = trainer.backward(loader.batches(speech, keys, torch.device("cpu")))
+        found.append((mean, [weight.grad for weight in trainer.weights]))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-6)
 
 
-def test_the_reference_settings_log_what_the_closed_division_asks_for(tmp_path):
-    who = contract_module.Contract(tmp_path, tmp_path, 1, "tests", "host", "closed", "onprem", 1, 0)
-    log = log_module.Log(who)
-    log.event("cache_clear", True)
-    log.start("init_start")
-    log.submission("rnnt", who)
-    log.event("seed", 1)
-    for key, value in train.hyperparameters(train.Settings()).items():
-        log.event(key, value)
-    log.end("init_stop")
-    with log.timed() as outcome:
-        log.event("train_samples", 278_528)
-        log.event("eval_samples", 2703)
-        log.start("block_start", first_epoch_num=1, epoch_count=1)
-        log.event("eval_accuracy", 0.0579, epoch_num=1)
-        log.end("block_stop", first_epoch_num=1)
-        outcome.reached = True
-    assert "SUCCESS" in official(tmp_path / "mllog.txt")
+def test_bfloat16_is_near_float32(noise_data, tmp_path, monkeypatch):
+    losses = []
+    for bf16 in ("0", "1"):
+        trainer = trainer_for(noise_data, tmp_path, monkeypatch, **STEADY, BF16=bf16)
+        trainer.open_data()
+        losses.append(trainer.backward([next(trainer.training)]).item())
+        assert all(weight.grad.dtype == torch.float32 for weight in trainer.weights)
+        assert 0 <= trainer.evaluate() < 300
+    assert losses[0] != losses[1] and losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
+def test_the_batch_is_the_seeds_whoever_loads_it(noise_data, tmp_path, monkeypatch):
+    batches = []
+    for workers, seed in (("0", "5"), ("2", "5"), ("0", "6")):
+        trainer = trainer_for(noise_data, tmp_path, monkeypatch, **LIVELY, WORKERS=workers, SEED=seed)
+        trainer.open_data()
+        batches.append([next(trainer.training) for _ in range(4)])
+    torch.testing.assert_close(batches[0], batches[1], rtol=0, atol=0)
+    assert not torch.equal(batches[0][0].features, batches[2][0].features)
+    first, second = ({tuple(batch.indices) for batch in batches[0][part : part + 2]} for part in (0, 2))
+    assert first != second
+
+
+def test_warming_up_leaves_no_trace(noise_data, tmp_path, monkeypatch):
+    trainer = trainer_for(noise_data, tmp_path, monkeypatch, MAX_DURATION="0.5")
+    before = [weight.clone() for weight in trainer.weights]
+    trainer.warm_up()
+    assert all(map(torch.equal, trainer.weights, before)) and all(map(torch.equal, trainer.averages, before))
+    assert trainer.moments.step == 0 and not any(mean.any() for mean in trainer.moments.means)
+
+
+def test_a_rehearsal_has_the_numbers_of_the_reference(tmp_path):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [FOLDER / "run_and_time.sh", "--log-only", "--round", "3.1.0"]
+    subprocess.run(command, env=os.environ | {"PATH": path, "LOGDIR": str(tmp_path)}, check=True)
+    log = records(tmp_path)
+    values = {record["key"]: record["value"] for record in log}
+    assert (values["train_samples"], values["eval_samples"]) == (278_528, 2703)
+    evaluated = [record["metadata"]["epoch_num"] for record in log if record["key"] == "eval_accuracy"]
+    assert evaluated == list(range(1, len(evaluated) + 1)) and values["eval_accuracy"] == 0.058
 
 
 # Bad input
@@ -495,12 +667,15 @@ def fails(monkeypatch, capsys, variables: dict[str, str]) -> str:
         ({"GLOBAL_BATCH_SIZE": "16"}, "GLOBAL_BATCH_SIZE=16: expected at most 8"),
         ({"GLOBAL_BATCH_SIZE": "0"}, "GLOBAL_BATCH_SIZE=0: expected 1 or more"),
         ({"GRADIENT_ACCUMULATION_STEPS": "3"}, "GLOBAL_BATCH_SIZE=4: expected a multiple"),
+        ({"JOINT_PLACES": "0"}, "JOINT_PLACES=0: expected 1 or more"),
+        ({"WORKERS": "-1"}, "WORKERS=-1: expected 0 or more"),
+        ({"MLPERF_DIVISION": "closed"}, "expected 278528 to 279039 utterances of at most 16.7 s and 2703"),
         ({"VOCAB_SIZE": "1023"}, "librispeech1023.model: expected the sentencepiece model"),
         ({"TRAIN_SUBSETS": "train-clean-360"}, "librispeech-train-clean-360-wav-tokenized.json: expected the list"),
         ({"EVAL_SUBSET": "test-clean"}, "librispeech-test-clean-wav.json: expected the list"),
         ({"SPEED_MAX": "1.15"}, "CACHE_FEATURES=1: expected SPEED_MIN=1"),
-        ({"DGXNGPU": "8"}, "DGXNGPU=8: expected"),
-        ({"SEED": "-1"}, "SEED=-1: expected 0 or more"),
+        ({"DGXNGPU": "8"}, "DGXNGPU=8: expected 8 processes, found 1"),
+        ({"SEED": "-1"}, "SEED=-1: expected"),
         ({"DATADIR": "/nowhere/at/all"}, "DATADIR /nowhere/at/all: expected a folder"),
     ],
 )
@@ -518,6 +693,47 @@ def test_long_utterances_are_not_trained_on(noise_data):
     everyone = data.read_training(noise_data, ("train-clean-100",), 6, 16.7)
     limit = sorted(utterance.seconds for utterance in everyone)[4]
     assert len(data.read_training(noise_data, ("train-clean-100",), 6, limit)) == 5
+
+
+def test_a_bad_file_ends_the_run_when_a_worker_reads_it(noise_data, tmp_path, monkeypatch, capfd):
+    copied = tmp_path / "data"
+    shutil.copytree(noise_data, copied)
+    next(copied.rglob("1-1-0003.wav")).unlink()
+    trainer = trainer_for(copied, tmp_path, monkeypatch, **LIVELY, WORKERS="1")
+    trainer.open_data()
+    with pytest.raises(SystemExit) as ended:
+        trainer.train(1)
+    assert ended.value.code == 2
+    said = capfd.readouterr().err
+    assert "1-1-0003.wav: expected a WAV file" in said and "WORKERS=1: one has ended" in said
+
+
+def test_a_gpu_that_is_too_small_is_named_with_what_is_needed(monkeypatch, capsys):
+    small = SimpleNamespace(name="Small GPU", total_memory=8 * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: small)
+    one_gpu = World(device=torch.device("cuda", 0))
+    reference = settings.Settings(bf16=True, gradient_accumulation_steps=2)
+    with torch.device("meta"):
+        net = model.Transducer()
+    with pytest.raises(SystemExit) as ended:
+        train.check_memory(net, reference, one_gpu)
+    assert ended.value.code == 3
+    said = capsys.readouterr().err
+    assert "Small GPU has 8.0 GiB: expected more than" in said and "for 512 utterances at once" in said
+    train.check_memory(net, dataclasses.replace(reference, gradient_accumulation_steps=32, joint_places=1000), one_gpu)
+
+
+def test_memory_that_runs_out_ends_the_run(noise_data, tmp_path, monkeypatch, capsys):
+    trainer = trainer_for(noise_data, tmp_path, monkeypatch, MAX_DURATION="0.5")
+    monkeypatch.setattr(train.memory, "of_device", lambda device: "Small GPU has 8.0 GiB")
+
+    def full(step, parts):
+        raise torch.OutOfMemoryError
+
+    trainer.step = full
+    with pytest.raises(SystemExit) as ended:
+        trainer.warm_up()
+    assert ended.value.code == 3 and "set a higher GRADIENT_ACCUMULATION_STEPS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["missing", "other rate", "too short", "no wav"])
@@ -541,5 +757,15 @@ def test_a_loss_that_is_not_a_number_aborts_the_run(noise_data, tmp_path, monkey
     with pytest.raises(SystemExit) as ended:
         train.main()
     assert ended.value.code == 1 and "try a lower BASE_LEARNING_RATE" in capsys.readouterr().err
-    records = logged(tmp_path)
-    assert records[-1][0] == "run_stop" and records[-1][2]["status"] == "aborted"
+    assert (records(tmp_path)[-1]["key"], records(tmp_path)[-1]["metadata"]["status"]) == ("run_stop", "aborted")
+
+
+def test_a_run_that_is_terminated_is_logged_as_aborted(noise_data, tmp_path):
+    variables = os.environ | environment(noise_data, tmp_path, MAX_EPOCHS="100000", TARGET="-1")
+    running = subprocess.Popen([sys.executable, "train.py"], cwd=FOLDER, env=variables)
+    while not any(record["key"] == "eval_accuracy" for record in records(tmp_path)):
+        time.sleep(0.1)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(timeout=30) == 128 + signal.SIGTERM
+    log = records(tmp_path)  # every line is whole
+    assert (log[-1]["key"], log[-1]["metadata"]["status"]) == ("run_stop", "aborted")

@@ -96,7 +96,7 @@ def test_the_index_of_torch(monkeypatch, variable, answers, index):
 
     monkeypatch.setenv(build.TORCH_INDEX_VARIABLE, variable)
     monkeypatch.setattr(requests, "head", head)
-    assert build._torch_index() == index
+    assert build.torch_index() == index
 
 
 def test_the_command_of_engine_process_is_pure(tmp_path):

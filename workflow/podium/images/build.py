@@ -114,7 +114,7 @@ def _install(venv: Path, requirements: tuple[str, ...], cpu_only: bool) -> None:
         return
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     torch = [line for line in requirements if line.startswith("torch==")]
-    index = _torch_index() if torch and cpu_only else None
+    index = torch_index() if torch and cpu_only else None
     print(
         f"build: downloading {_size(torch, index)}, installing {len(requirements)} pinned packages into {venv}",
         flush=True,
@@ -133,7 +133,7 @@ def _size(torch: list[str], index: str | None) -> str:
     return "about 0.3 GB" if index or _has_local_wheel() else "about 3 GB (the default index has builds with CUDA)"
 
 
-def _torch_index() -> str | None:
+def torch_index() -> str | None:
     """PyTorch's CPU index where it answers within 3 s, the one that the variable names, or None for the default."""
     import requests
 
