@@ -15,10 +15,10 @@ rule build_image:
         lambda w: plan.implementation_files(IMPLEMENTATIONS[w.benchmark, w.implementation]),
     output:
         CONFIG.root / "images" / "{benchmark}" / "{implementation}" / "image.json",
-    params:
-        system=lambda w: IMPLEMENTATIONS[w.benchmark, w.implementation].system.name,
     resources:
         builds=1,  # implementations with equal requirements share one environment: a second build would only wait
+    params:
+        system=lambda w: IMPLEMENTATIONS[w.benchmark, w.implementation].system.name,
     shell:
         r"""
         podium build \
