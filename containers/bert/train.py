@@ -16,6 +16,7 @@ import optim
 import torch
 from common.contract import Contract, read_contract, read_settings, stop
 from common.log import Log
+from common.steps import watched
 from model import Bert, Sizes, initialise, pretraining_loss
 from torch import Tensor
 
@@ -156,7 +157,7 @@ def train(
     names, parameters = zip(*model.named_parameters(), strict=True)
     excluded = [optim.is_excluded(name) for name in names]
     losses = []
-    for step in steps:
+    for step in watched(steps, settings.global_batch_size):
         model.zero_grad()
         losses.append(backward(model, next(batches), settings.gradient_accumulation_steps))
         gradients = [parameter.grad for parameter in parameters]
