@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Result:
     attempts: int | None
     time_limit_minutes: float
     stop_when_lost: bool
+    environment: Mapping[str, str] = field(default_factory=dict)  # beyond the run contract; set by nightlies alone
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,28 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class NightlyResult:
+    """What a night runs of one of the results: so many runs, cut short after samples or minutes, or to the target."""
+
+    system: str
+    benchmark: str
+    runs: int
+    samples: int | None
+    minutes: float | None
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """What a night runs, what change matters (percent), the site's command for more facts, and who is told."""
+
+    results: tuple[NightlyResult, ...]
+    smallest_percent: float
+    ignore_percent: float
+    facts: str | None
+    webhook: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -86,6 +109,7 @@ class Config:
     datasets: Mapping[str, DataSet]
     transfer: Transfer
     checker_version: str
+    nightly: Nightly
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
@@ -168,10 +192,16 @@ def from_mapping(value: Any, path: Path) -> Config:
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         checker_version=value["checker"]["version"],
+        nightly=_nightly(value["nightly"]),
     )
     for result in config.results:
         config.system(result.system)
     return config
+
+
+def _nightly(value: Mapping[str, Any]) -> Nightly:
+    results = tuple(NightlyResult(**{"samples": None, "minutes": None} | item) for item in value["results"])
+    return Nightly(**{"facts": None, "webhook": None} | value | {"results": results})
 
 
 @cache

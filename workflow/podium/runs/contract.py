@@ -33,4 +33,5 @@ def environment(config: Config, plan: Plan, seed: int, data: Path, logs: Path) -
         "OPENBLAS_NUM_THREADS": threads,
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",  # the snapshot of the implementation stays as it was locked
+        **plan.result.environment,
     }
