@@ -32,7 +32,8 @@ from podium.plan import Plan
 from podium.runs import contract, cores, ledger
 from podium.runs.launchers import local
 from podium.runs.ledger import Attempt
-from podium.verdict import attempts, logs
+from podium.verdict import attempts
+from podium.verdict.reading import logs
 
 POLL = 0.1  # seconds between two looks at a running attempt
 STAMP = "stamp.json"  # Snakemake's output: it deletes its outputs before a job, which must never befall a record
