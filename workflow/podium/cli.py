@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "forecast": ("podium.verdict.forecast.forecast", "what a result will be, from its first runs"),
     "pack": ("podium.package.layout", "build the submission tree from the counted runs"),
     "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes"),
+    "nightly": ("podium.nightly.command", "run tonight's benchmarks, judge them against the history, find what changed"),
     "status": ("podium.report.board", "where every result stands, what was made, what to do next"),
     "report": ("podium.report.html", "write the report: scores, convergence of every run, what is missing"),
 }

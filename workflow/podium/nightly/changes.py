@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from podium.nightly import history
+from podium.nightly.index import Run
+
+MEMORY = 30  # good nights that tell what changes anyway
 
 # Kind, and what the path of its facts looks like; the first that fits. The order is the rank.
 KINDS = (
@@ -38,6 +44,25 @@ class Change:
     before: tuple[str, ...]
     after: tuple[str, ...]
     earlier: int
+
+
+def between(root: Path, runs: Sequence[Run], good: str, bad: str) -> list[Change]:
+    """What changed for `runs` (of one benchmark on one system) from the night `good` to the night `bad`, ranked.
+
+    `root` is the nightly folder; nights of which nothing is known are passed over.
+    """
+    kept: dict[str, dict[str, Any] | None] = {}
+    nights: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        if history.order(run.night) > history.order(good) and run.night != bad:
+            continue
+        if run.environment not in kept:
+            kept[run.environment] = history.environment(root, run.environment)
+        if (facts := kept[run.environment]) is not None:
+            nights.setdefault(run.night, []).append(facts)
+    after = nights.pop(bad, [])
+    before = [nights[night] for night in sorted(nights, key=history.order)][-MEMORY:]
+    return ranked(before, after) if before and after else []
 
 
 def flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -36,7 +36,7 @@ class Record:
     `config` names the settings and how the run was cut short: runs of another config are another series. `outcome` is
     converged, not_converged, cut, failed. `values` are the measures (measure.METRICS), `steps` the distribution of step
     times (source, count, quantiles), `curve` up to 32 evaluations (samples or epochs, quality). `environment` is the
-    hash of what it ran on; `missing` says in words what could not be measured, and why.
+    hash of what it ran on; `notes` say in words what could not be measured, and what speaks against trusting the rest.
     """
 
     night: str
@@ -52,13 +52,13 @@ class Record:
     steps: Mapping[str, Any]
     curve: tuple[tuple[float, float], ...]
     cache: str
-    missing: tuple[str, ...]
+    notes: tuple[str, ...]
     folder: str
     log: str
 
     @property
-    def identity(self) -> tuple[str, str, str, str, int]:
-        return (self.night, self.system, self.benchmark, self.config, self.number)
+    def identity(self) -> tuple[str, str, str, str, int, str]:
+        return (self.night, self.system, self.benchmark, self.config, self.number, self.log)
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,14 @@ def order(night: str) -> tuple[str, int]:
     return date, int(more or 1)
 
 
-def write(root: Path, record: Record) -> Path:
-    """Add one run; raises BadEnvironment where it cannot be written. `root` is the nightly folder."""
+def write(root: Path, record: Record, facts: Mapping[str, Any]) -> Path:
+    """Add one run and what it was made with (`record.environment` is its hash), once for all that share it.
+
+    `root` is the nightly folder. Raises BadEnvironment where it cannot be written.
+    """
+    path = root / "environments" / f"{record.environment}.json"
+    if not path.exists():
+        files.write_json(path, facts)
     name = f"{record.system}.{record.benchmark}.{record.number}"
     return _add(root / "history" / record.night, name, {"format": FORMAT, **asdict(record)})
 
@@ -116,17 +122,8 @@ def write_mark(root: Path, mark: Mark) -> Path:
     return _add(root / "marks", mark.night, {"format": FORMAT, **asdict(mark)})
 
 
-def write_environment(root: Path, facts: Mapping[str, Any]) -> str:
-    """Keep what a run was made with; returns the hash by which records name it."""
-    digest = files.hash_json(facts)
-    path = root / "environments" / f"{digest}.json"
-    if not path.exists():
-        files.write_json(path, facts)
-    return digest
-
-
 def environment(root: Path, digest: str) -> dict[str, Any] | None:
-    """What `write_environment` kept; None where it is gone or damaged."""
+    """What a record was made with; None where that is gone or damaged."""
     try:
         facts = files.read_json(root / "environments" / f"{digest}.json")
     except (OSError, ValueError):
@@ -145,7 +142,7 @@ def paths(root: Path) -> Iterator[str]:
 def read(path: Path) -> Record:
     """Read a record; raises ValueError that says what is wrong with the file."""
     value = _checked(path)
-    value["nodes"], value["missing"] = tuple(value["nodes"]), tuple(value["missing"])
+    value["nodes"], value["notes"] = tuple(value["nodes"]), tuple(value["notes"])
     value["curve"] = tuple(tuple(point) for point in value["curve"])
     return Record(**value)
 

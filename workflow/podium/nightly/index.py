@@ -1,9 +1,9 @@
 """The index of the history: an SQLite file that is made from the records and can be thrown away.
 
 It is never changed in place. A refresh copies it, adds the records that it lacks, and renames the copy over it; so it
-needs none of SQLite's locks or its write-ahead log, which do not work on shared file systems (sqlite.org/wal.html,
-"does not work over a network filesystem"). Of two refreshes at once one is lost, and what it had added is found missing
-by the next: the records are the truth. Where nothing can be written, the index is made in memory.
+needs none of SQLite's locks, nor its write-ahead log, which wants all its readers on one machine (sqlite.org/wal.html).
+Of two refreshes at once one is lost, and what it had added is found missing by the next: the records are the truth.
+Where nothing can be written, the index is made in memory.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SCHEMA = """
 CREATE TABLE files (path TEXT PRIMARY KEY, problem TEXT) WITHOUT ROWID;
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY, path TEXT, night TEXT, started TEXT, system TEXT, benchmark TEXT, config TEXT,
-    number INTEGER, outcome TEXT, node TEXT, environment TEXT, folder TEXT,
-    UNIQUE (night, system, benchmark, config, number)
+    number INTEGER, outcome TEXT, node TEXT, environment TEXT, folder TEXT, log TEXT,
+    UNIQUE (night, system, benchmark, config, number, log)
 );
 CREATE TABLE measures (run INTEGER, metric TEXT, value REAL);
 """
@@ -49,6 +49,7 @@ class Run:
     node: str
     environment: str
     folder: str
+    log: str
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 def with_records(index: Index, records: Iterable[Record]) -> Index:
     """The index with runs that could not be written: a full disk must not cost the night its verdict."""
     runs, measures = list(index.runs), list(index.measures)
-    known = {(run.night, run.system, run.benchmark, run.config, run.number) for run in runs}
+    known = {(run.night, run.system, run.benchmark, run.config, run.number, run.log) for run in runs}
     for record in records:
         if record.identity not in known:
             measures += [(len(runs), metric, value) for metric, value in record.values.items()]
@@ -141,7 +142,7 @@ def with_records(index: Index, records: Iterable[Record]) -> Index:
 def _read(base: sqlite3.Connection) -> Index:
     base.commit()
     rows = base.execute(
-        "SELECT id, path, night, system, benchmark, config, number, outcome, node, environment, folder FROM runs"
+        "SELECT id, path, night, system, benchmark, config, number, outcome, node, environment, folder, log FROM runs"
     ).fetchall()
     rows.sort(key=lambda row: (history.order(row[2]), row[3:7]))
     place = {row[0]: position for position, row in enumerate(rows)}
@@ -168,7 +169,7 @@ def _add(base: sqlite3.Connection, root: Path, names: list[str]) -> None:
             problem = str(error) or type(error).__name__
         if record is not None:
             try:
-                cursor = base.execute(f"INSERT INTO runs VALUES (NULL{', ?' * 11})", (name, *_row(record)))
+                cursor = base.execute(f"INSERT INTO runs VALUES (NULL{', ?' * 12})", (name, *_row(record)))
                 measures = [(cursor.lastrowid, metric, value) for metric, value in record.values.items()]
                 base.executemany("INSERT INTO measures VALUES (?, ?, ?)", measures)
             except sqlite3.IntegrityError:
@@ -189,4 +190,5 @@ def _row(record: Record) -> tuple[object, ...]:
         node,
         record.environment,
         record.folder,
+        record.log,
     )

@@ -19,6 +19,7 @@ import numpy as np
 from podium.verdict.reading import logs
 from podium.verdict.reading.logs import LogLine
 
+STEPS = "steps.txt"  # containers/common/steps.py
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WARM_UP = 0.1  # of the steps at the beginning, which load, compile and fill caches, are not counted
 POINTS = 32  # of a loss curve
