@@ -1,4 +1,4 @@
-"""`podium nightly bisect`: which image, commit or driver made a benchmark slower, with the runs that the noise asks for.
+"""`podium nightly bisect`: which image, commit or driver made training slower, with as many runs as the noise asks for.
 
 What was measured is kept in `<root>/nightly/bisect/<name>/state.json`; the same command goes on where it was.
 """

@@ -83,8 +83,9 @@ def _night(config: Config, args: argparse.Namespace) -> int:
     known = index.refresh(history.folder(config)).nights()
     name, warning = (args.night, "") if args.night else night.tonight(known, datetime.date.today())
     spent = night.spend(config, name)
-    missing = [*filter(None, [warning]), *spent.missing]
+    missing, notes = spent.missing, [*filter(None, [warning]), *spent.notes]
     judgement = judged(config, name, spent.unwritten)
+    judgement = replace(judgement, problems=(*judgement.problems, *notes))
     root = history.folder(config)
     told = tell.as_json(judgement, root, missing)
     status = told["status"]

@@ -32,6 +32,7 @@ LEAST = 8  # nights before the first verdict
 MEMORY = 120  # nights that tell the noise
 AROUND = 60  # nights of the running median
 CLIP = 0.8  # of the bar is the most that one night can weigh
+FLOOR = 1e-6  # of the noise: a measure that never varies has some
 OUTLIER = 3.5  # standard deviations
 CHANCE = 2e-5  # that outliers and noise together make a window
 BUDGET = 0.2  # false alarms expected in 200 nights, over all series
@@ -184,11 +185,11 @@ class _State:
         self.kept[begin:stop] = np.clip(self.residual[begin:stop], -bound, bound)
         self.lag[begin:stop] = self.kept[begin:stop] * self.kept[np.maximum(places - 1, 0)] * (places > 0)
         square = _running_sum(self.kept**2, begin, stop)
-        self.sigma[begin:stop] = np.sqrt(square / size)
+        self.sigma[begin:stop] = np.maximum(np.sqrt(square / size), FLOOR)
         phi = _running_sum(self.lag, begin, stop) / np.maximum(square, 1e-300)
-        # Of a correlation; one within it is taken for none, a larger one for an error more than it seems.
+        # One within its error is taken for none, a larger one for somewhat more than it seems: it is biased downwards.
         error = 1.3 / np.sqrt(size)
-        self.phi[begin:stop] = np.where(phi > error, np.minimum(phi + 1.5 * error, 0.8), 0.0)
+        self.phi[begin:stop] = np.where(phi > error, np.minimum(phi + 0.15, 0.8), 0.0)
         self.bar[begin:stop] = self.bars[size]
 
         # What a night is held to was known some nights before: the first nights of a shift must not excuse the next.

@@ -237,10 +237,10 @@ def _unchanged(series: Series, start: int, bars: Bars) -> Verdict:
     note = ""
     robust = series.course.robust
     middle = course.mean(start, len(robust) - 1)[0] if len(robust) - 1 > start else robust[-1]
-    away = (course.centre[-1] - middle) * math.sqrt(course.weight[-1]) / course.sigma[-2]
+    away = (course.centre[-1] - middle) * math.sqrt(course.weight[-1]) / _noise(course)
     if abs(away) > detect.OUTLIER:
         change = 100 * math.expm1(series.metric.sign * (course.centre[-1] - middle))
-        note = f"last night {change:+.1f} %: one night is no level yet"
+        note = f"last night {change:+.1f} %: not confirmed yet"
     if visible > 100 * bars.smallest:
         words = f"a change of less than {visible:.1f} % would not be seen in three nights"
         return Verdict(series, NOISY, False, visible=visible, note="; ".join(filter(None, [words, note])))
@@ -260,7 +260,12 @@ def _visible(course: Course, known: int, start: int) -> float:
     inflation = detect.inflated(course.phi[-1], 3) / 3 + detect.inflated(course.phi[-1], known - start) / (
         known - start
     )
-    return 100 * math.expm1((course.bar[-1] + 1.28) * course.sigma[-1] * math.sqrt(inflation / weight))
+    return 100 * math.expm1((course.bar[-1] + 1.28) * _noise(course) * math.sqrt(inflation / weight))
+
+
+def _noise(course: Course) -> float:
+    """The noise without what the last nights added to it, which may be the beginning of a change."""
+    return float(course.sigma[-5:].min())
 
 
 def _drift(course: Course, start: int, calendar: Sequence[str], sign: int) -> float | None:

@@ -30,12 +30,14 @@ WATCHED = {"LOG_STEPS": "1"}  # what every run of a night is told (containers/co
 
 @dataclass(frozen=True)
 class Night:
-    """What came of a night: a record for each run, those that could not be written, and what is missing, in words."""
+    """What came of a night: a record for each run, those that could not be written; in words what is missing, and what
+    speaks against trusting the rest."""
 
     name: str
     records: tuple[Record, ...]
     unwritten: tuple[Record, ...]
     missing: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def tonight(known: list[str], now: datetime.date) -> tuple[str, str]:
@@ -55,7 +57,7 @@ def tonight(known: list[str], now: datetime.date) -> tuple[str, str]:
 def spend(config: Config, night: str) -> Night:
     """Run a night, or what is left of it. A run that fails is a record too; nothing but a wrong config raises."""
     root = history.folder(config)
-    records, unwritten, missing = [], [], []
+    records, unwritten, missing, notes = [], [], [], []
     plans = []
     for one in config.nightly.results:
         if (wanted := _prepared(config, night, one, missing)) is not None:
@@ -73,7 +75,7 @@ def spend(config: Config, night: str) -> Night:
                 missing.append(f"{place}: {error.thing}: {error.found}")
                 continue
             records.append(record)
-            missing += [f"{place}: {what}" for what in record.notes]
+            notes += [f"{place}: {what}" for what in record.notes]
             if record.outcome == "failed":
                 missing.append(f"{place}: it failed, see {record.folder}")
             try:
@@ -82,7 +84,7 @@ def spend(config: Config, night: str) -> Night:
                 unwritten.append(record)
                 missing.append(f"{place}: its record is not in the history ({error.thing}: {error.found})")
             print(_line(place, record), file=sys.stderr, flush=True)
-    return Night(night, tuple(records), tuple(unwritten), tuple(missing))
+    return Night(night, tuple(records), tuple(unwritten), tuple(missing), tuple(notes))
 
 
 def _own(config: Config, night: str) -> Config:
