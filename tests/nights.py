@@ -59,7 +59,7 @@ def simulate(
     little, `slow` (node, night, ratio) makes one node slow from a night on.
     """
     night = np.repeat(np.arange(nights), runs)
-    node = np.concatenate([rng.permutation(nodes)[:runs] for _ in range(nights)]) if nodes > 1 else np.zeros_like(night)
+    node = np.concatenate([np.resize(rng.permutation(nodes), runs) for _ in range(nights)])
     shared = rng.normal(0, 1, nights)
     for index in range(1, nights):
         shared[index] = noise.phi * shared[index - 1] + np.sqrt(1 - noise.phi**2) * shared[index]
