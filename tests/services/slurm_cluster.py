@@ -1,5 +1,6 @@
-"""A Slurm of its own on this host: munge, slurmctld, two virtual nodes with four fake GPUs each, and slurmdbd with MariaDB
-where accounting is asked for. Everything lies in one folder, listens on ports that were free, and is a child of the test.
+"""A Slurm of its own on this host: munge, slurmctld, two virtual nodes with four fake GPUs each, and slurmdbd with
+MariaDB where accounting is asked for. Everything lies in one folder, listens on ports that were free, and is a child of
+the test.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def cluster(folder: Path, accounting: bool) -> Iterator[Cluster]:
                     os.kill(pid, signal.SIGKILL)
 
 
-def wait_until(true: Callable[[], bool], seconds: float, what: str, possible: Callable[[], bool] = lambda: True) -> None:
+def wait_until(true: Callable[[], bool], seconds: float, what: str, possible: Callable[[], bool] = lambda: True) ->
+None:
     """Wait until something is true; fails after `seconds`, or as soon as it is not `possible` any more."""
     deadline = time.monotonic() + seconds
     while not true():
