@@ -98,7 +98,8 @@ class Cluster:
 
     def _environment_of(self, name: str) -> dict[str, str]:
         conf = self.folder / ("slurmdbd.conf" if name == "slurmdbd" else "slurm.conf")
-        return os.environ | {"SLURM_CONF": str(conf), MARK: f"{self.folder}/{name}", "MYSQL_UNIX_PORT": f"{self.folder}/sql.sock"}
+        own = {"SLURM_CONF": str(conf), MARK: f"{self.folder}/{name}", "MYSQL_UNIX_PORT": f"{self.folder}/sql.sock"}
+        return os.environ | own
 
     def _daemon(self, name: str) -> tuple[Sequence[str], Callable[[], bool]]:
         folder = self.folder
@@ -113,7 +114,8 @@ class Cluster:
             words = ["mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}/sql"]
             words += [f"--socket={folder}/sql.sock", "--skip-networking", f"--pid-file={folder}/sql.pid"]
             words += ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2"]
-            return words, lambda: self._ends_well("mariadb", "--no-defaults", "-S", f"{folder}/sql.sock", "-e", "select 1")
+            ask = ["mariadb", "--no-defaults", "-S", f"{folder}/sql.sock", "-e", "select 1"]
+            return words, lambda: self._ends_well(*ask)
         if name == "slurmdbd":
             return ["slurmdbd", "-D"], lambda: self._ends_well("sacctmgr", "-n", "show", "cluster")
         if name == "slurmctld":
@@ -151,8 +153,9 @@ def cluster(folder: Path, accounting: bool) -> Iterator[Cluster]:
                     os.kill(pid, signal.SIGKILL)
 
 
-def wait_until(true: Callable[[], bool], seconds: float, what: str, possible: Callable[[], bool] = lambda: True) ->
-None:
+def wait_until(
+    true: Callable[[], bool], seconds: float, what: str, possible: Callable[[], bool] = lambda: True
+) -> None:
     """Wait until something is true; fails after `seconds`, or as soon as it is not `possible` any more."""
     deadline = time.monotonic() + seconds
     while not true():
@@ -164,7 +167,8 @@ def _make_database(made: Cluster) -> None:
     words = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={made.folder}/sql", "--skip-test-db"]
     subprocess.run([*words, "--auth-root-authentication-method=normal"], capture_output=True, check=True)
     made.start("mariadbd")
-    grant = "create database acct; create user slurm@localhost identified by 'slurm'; grant all on acct.* to slurm@localhost"
+    grant = "create database acct; create user slurm@localhost identified by 'slurm'; "
+    grant += "grant all on acct.* to slurm@localhost"
     subprocess.run(["mariadb", "--no-defaults", "-S", f"{made.folder}/sql.sock", "-e", grant], check=True)
 
 
