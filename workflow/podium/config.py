@@ -91,7 +91,7 @@ class Config:
         """The system of that name; raises BadInput naming the nearest one."""
         if name not in self.systems:
             raise BadInput(
-                f"unknown system {name!r}", _names(self.systems), _nearest(name, self.systems), f"edit {self.path}"
+                f"unknown system {name!r}", _names(self.systems), nearest(name, self.systems), f"edit {self.path}"
             )
         return self.systems[name]
 
@@ -101,7 +101,7 @@ class Config:
             raise BadInput(
                 f"no data set {name!r} in {self.path}",
                 _names(self.datasets),
-                _nearest(name, self.datasets),
+                nearest(name, self.datasets),
                 f"add data.sets.{name} to {self.path}",
             )
         return self.datasets[name]
@@ -186,7 +186,7 @@ def catalog(name: str) -> dict[str, Any]:
     path = WORKFLOW / "catalog" / f"{name}.yaml"
     if not path.exists():
         known = sorted(entry.stem for entry in path.parent.glob("*.yaml"))
-        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), _nearest(path.stem, known), "")
+        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), nearest(path.stem, known), "")
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
@@ -201,7 +201,7 @@ def check(value: Any, rules: Mapping[str, Any], path: Path) -> None:
             known = error.schema["properties"]
             for key in sorted(set(error.instance) - set(known)):
                 raise BadInput(
-                    f"{path}: unknown key {key!r} in {place}", _names(known), _nearest(str(key), known), f"edit {path}"
+                    f"{path}: unknown key {key!r} in {place}", _names(known), nearest(str(key), known), f"edit {path}"
                 )
         raise BadInput(
             f"{path}: {place} is wrong", _expected(error), error.message, f"edit {path}; see config/README.md"
@@ -233,7 +233,8 @@ def _names(names: Any) -> str:
     return "one of " + ", ".join(sorted(map(str, names))) if names else "none is known"
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest(name: str, names: Any) -> str:
+    """`name` in quotes, and the known name that is most like it."""
     near: Iterator[str] = iter(difflib.get_close_matches(name, [str(known) for known in names], n=1))
     best = next(near, None)
     return f"{name!r}" + (f"; did you mean {best!r}?" if best else "")
