@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -74,6 +76,38 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Scrub:
+    """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
+    `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
+
+    hosts: tuple[str, ...]
+    users: tuple[str, ...]
+    patterns: Mapping[str, str]
+    withhold: tuple[str, ...]
+    allow: tuple[str, ...]
+    allow_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Another cluster's config, and where its work root lies here (None: as that config says)."""
+
+    config: Path
+    root: Path | None
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the submission is made of and where it goes. `deadline` is when it has to be there, with a time zone."""
+
+    deadline: datetime.datetime | None
+    merge: tuple[Merge, ...]
+    scrub: Scrub
+    encrypt: str
+    upload: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -86,6 +120,7 @@ class Config:
     datasets: Mapping[str, DataSet]
     transfer: Transfer
     checker_version: str
+    package: Package
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
@@ -168,10 +203,42 @@ def from_mapping(value: Any, path: Path) -> Config:
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         checker_version=value["checker"]["version"],
+        package=_package(value["package"], path),
     )
     for result in config.results:
         config.system(result.system)
     return config
+
+
+def _package(value: Mapping[str, Any], path: Path) -> Package:
+    scrub = value["scrub"]
+    for kind, pattern in scrub["patterns"].items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            expected = "a regular expression"
+            raise BadInput(f"{path}: package.scrub.patterns.{kind}", expected, str(error), f"edit {path}") from error
+    return Package(
+        deadline=_moment(value["deadline"], path) if "deadline" in value else None,
+        merge=tuple(
+            Merge(Path(item["config"]), Path(item["root"]) if "root" in item else None) for item in value["merge"]
+        ),
+        scrub=Scrub(**{key: tuple(item) if isinstance(item, list) else item for key, item in scrub.items()}),
+        encrypt=value["encrypt"],
+        upload=value.get("upload"),
+    )
+
+
+def _moment(text: str, path: Path) -> datetime.datetime:
+    """A date and time with its zone; a deadline without one is another in every office."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        expected = 'a date and time with its zone, in quotes: "2026-05-15T13:00-07:00"'
+        raise BadInput(f"{path}: package.deadline is no moment", expected, repr(text), f"edit {path}")
+    return moment
 
 
 @cache

@@ -62,9 +62,7 @@ def collect() -> Node:
     return parse(platform.node(), platform.release(), said, read(Path("/proc/meminfo")), release(), speeds)
 
 
-def parse(
-    name: str, kernel: str, said: dict[str, str], meminfo: str, os_release: str, speeds: dict[str, str]
-) -> Node:
+def parse(name: str, kernel: str, said: dict[str, str], meminfo: str, os_release: str, speeds: dict[str, str]) -> Node:
     """The node from the texts of its tools (`said`, by their names in TOOLS) and of the kernel's files."""
     cards = [
         accelerators.nvidia(said["nvidia-smi"], said["nvlink"]),
@@ -105,7 +103,11 @@ def output(*command: str) -> str:
     program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:{PLACES}")
     if program is None:
         return ""
-    environment = {"LC_ALL": "C", "PATH": PLACES, **{key: os.environ[key] for key in ("SLURM_CONF",) if key in os.environ}}
+    environment = {
+        "LC_ALL": "C",
+        "PATH": PLACES,
+        **{key: os.environ[key] for key in ("SLURM_CONF",) if key in os.environ},
+    }
     try:
         answer = subprocess.run(
             [program, *command[1:]],

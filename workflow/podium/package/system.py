@@ -113,7 +113,7 @@ def describe(config: Config, system: System, seen: Sequence[Node] = ()) -> Descr
 
 
 def open_fields(description: Mapping[str, Any]) -> list[str]:
-    """Fields that nobody has filled, blank or a placeholder; those of accelerators are not asked of a system without."""
+    """Fields that nobody has filled: blank, or a placeholder; none about accelerators where there are none."""
     bare = description.get("accelerators_per_node") == "0"
     return [
         field
@@ -196,13 +196,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--system", help="describe this system of the config")
     what.add_argument("--node", action="store_true", help="print what this node tells of itself, as JSON")
     parser.add_argument(
-        "--from", nargs="+", type=Path, metavar="FILE", dest="told", help="what --node printed on each node of the system"
+        "--from",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        dest="told",
+        help="what --node printed on each node of the system",
     )
     configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium describe --system S`: writes systems/<S>.json and names what is still open; or `podium describe --node`."""
+    """`podium describe --system S` writes systems/<S>.json and names what is open; `podium describe --node` prints."""
     if args.node:
         print(json.dumps(nodes.collect().as_json(), indent=1))
         return 0
@@ -213,7 +218,11 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps({"description": found.fields, "open": found.open, "differences": found.differences}, indent=1))
         return 0
     known = len(FIELDS) - len(found.open)
-    where = f"open (set them under systems.{args.system}.description): {', '.join(found.open)}" if found.open else "none open"
+    where = (
+        f"open (set them under systems.{args.system}.description): {', '.join(found.open)}"
+        if found.open
+        else "none open"
+    )
     print(f"describe {args.system}: {known} of {len(FIELDS)} fields known; {where}")
     for field, values in found.differences.items():
         print(f"  differs: {field}: " + "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items()))

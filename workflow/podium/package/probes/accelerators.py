@@ -33,8 +33,9 @@ def nvidia(text: str, nvlink: str = "") -> Accelerators:
         return [value.strip() for card in cards if (value := card.findtext(path, "")) not in ("", "N/A")]
 
     names = all_of("product_name")
-    generations, widths = all_of("pci/pci_gpu_link_info/pcie_gen/max_link_gen"), all_of(
-        "pci/pci_gpu_link_info/link_widths/max_link_width"
+    generations, widths = (
+        all_of("pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
+        all_of("pci/pci_gpu_link_info/link_widths/max_link_width"),
     )
     links = [f"PCIe {gen}.0 x{width.rstrip('x')}" for gen, width in zip(generations, widths, strict=False)]
     found = {
@@ -103,7 +104,7 @@ def counted(values: Sequence[str]) -> str:
 
 
 def _gib(text: str) -> str:
-    """"81559 MiB" as whole GiB."""
+    """ "81559 MiB" as whole GiB."""
     found = re.match(r"(\d+) ?MiB", text)
     return f"{round(int(found[1]) / 1024)} GiB" if found else ""
 

@@ -62,7 +62,9 @@ def dmidecode(text: str) -> Fields:
         kind = re.search(r"^\s*Type: (\S+)$", block, re.MULTILINE)
         speed = re.search(r"^\s*Configured (?:Memory|Clock) Speed: (\d+) (?:MT/s|MHz)$", block, re.MULTILINE)
         name = f"{kind[1]}" if kind and kind[1] not in ("Unknown", "Other", "RAM") else ""
-        modules[" ".join(part for part in (f"{amount} GB", name + (f"-{speed[1]}" if name and speed else "")) if part)] += 1
+        modules[
+            " ".join(part for part in (f"{amount} GB", name + (f"-{speed[1]}" if name and speed else "")) if part)
+        ] += 1
         gigabytes += amount
     if not modules:
         return {}

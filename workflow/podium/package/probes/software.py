@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 
 # The packages that a reader of a result asks for, by the name they have in a Python environment.
-FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "paddlepaddle": "PaddlePaddle", "mxnet": "MXNet"}
+FRAMEWORKS = {
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "paddlepaddle": "PaddlePaddle",
+    "mxnet": "MXNet",
+}
 LIBRARIES = {
     "cuda": re.compile(r"^nvidia-cuda-runtime"),
     "cudnn": re.compile(r"^nvidia-cudnn"),
