@@ -41,6 +41,7 @@ class System:
     launcher: str
     engine: str
     threads: int
+    slurm: Mapping[str, Any]
     description: Mapping[str, Any]
 
 
@@ -108,6 +109,22 @@ class Package:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """What is looked for while a run goes on, and what is done about it: `report`, or `cancel` the run.
+
+    `hang_minutes` without a new line is a hang, a throughput below `degraded` of that of the first blocks is degraded.
+    `prometheus` is the file for a node exporter's textfile collector, if one is wanted.
+    """
+
+    hang_minutes: float
+    degraded: float
+    on_hang: str
+    on_nan: str
+    on_degraded: str
+    prometheus: Path | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -119,6 +136,7 @@ class Config:
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
     transfer: Transfer
+    watch: Watch
     checker_version: str
     package: Package
 
@@ -202,6 +220,7 @@ def from_mapping(value: Any, path: Path) -> Config:
         ),
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
+        watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
         package=_package(value["package"], path),
     )
@@ -239,6 +258,11 @@ def _moment(text: str, path: Path) -> datetime.datetime:
         expected = 'a date and time with its zone, in quotes: "2026-05-15T13:00-07:00"'
         raise BadInput(f"{path}: package.deadline is no moment", expected, repr(text), f"edit {path}")
     return moment
+
+
+def _watch(value: Mapping[str, Any]) -> Watch:
+    path = value.get("prometheus")
+    return Watch(**{**value, "prometheus": Path(path) if path else None})
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import fcntl
 import hashlib
@@ -78,6 +79,11 @@ def write_text(path: Path, text: str) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; raises FileNotFoundError or json.JSONDecodeError."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def now() -> str:
+    """The time as records hold it: UTC, ISO 8601, milliseconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def hash_file(path: Path, algorithm: str = "sha256") -> str:
