@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from podium import files, plan
 from podium.package import nodes, system
 from podium.runs import run as runs
 from podium.runs import select

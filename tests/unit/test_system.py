@@ -129,7 +129,9 @@ def test_nodes_that_differ_are_shown_and_never_averaged(prepared, built):
     wanted = replace(config.system("host"), nodes=3, gpus_per_node=8)
     seen = [node("eight-h100", "n1"), node("eight-h100", "n2"), node("eight-mi300x", "n3")]
     found = system.describe(config, wanted, seen)
-    assert found.fields["accelerator_model_name"] == "NVIDIA H100 80GB HBM3 (2 nodes), AMD Instinct MI300X OAM (1 nodes)"
+    assert (
+        found.fields["accelerator_model_name"] == "NVIDIA H100 80GB HBM3 (2 nodes), AMD Instinct MI300X OAM (1 nodes)"
+    )
     assert found.differences["accelerator_model_name"] == {
         "NVIDIA H100 80GB HBM3": ["n1", "n2"],
         "AMD Instinct MI300X OAM": ["n3"],

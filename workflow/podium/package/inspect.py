@@ -131,7 +131,7 @@ def _ask(copy: Path, checker: str, words: Sequence[str], good: str) -> dict[str,
 def _descriptions(copy: Path, round: str) -> dict[str, Any]:
     """The description checker on each system's file."""
     answers = {
-        path.stem: _ask(copy, "system_desc_checker", [str(path), "training", round], r"(?i)passed")
+        path.stem: _ask(copy, "system_desc_checker", [str(path.relative_to(copy.parent)), "training", round], r"(?i)passed")
         for path in sorted((copy / "systems").glob("*.json"))
     }
     return {

@@ -20,7 +20,7 @@ from podium import files, plan
 from podium.config import Config, System
 from podium.errors import BadInput
 from podium.images import lock
-from podium.package import nodes
+from podium.package import gather, nodes
 from podium.package.nodes import Node
 from podium.package.probes import software
 from podium.verdict.score import DEMO_LABEL
@@ -195,6 +195,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--system", help="describe this system of the config")
     what.add_argument("--node", action="store_true", help="print what this node tells of itself, as JSON")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="with --node: write it there, named by the node")
     parser.add_argument(
         "--from",
         nargs="+",
@@ -209,11 +210,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """`podium describe --system S` writes systems/<S>.json and names what is open; `podium describe --node` prints."""
     if args.node:
-        print(json.dumps(nodes.collect().as_json(), indent=1))
+        here = nodes.collect()
+        if args.into:
+            files.write_json(args.into / f"{here.host}{gather.SUFFIX}", here.as_json())
+        else:
+            print(json.dumps(here.as_json(), indent=1))
         return 0
     config = configuration.load(args.config)
     system = config.system(args.system)
-    found = write(config, system, _seen(args.told))
+    found = write(config, system, _told(args.told) if args.told else gather.gather(config, system))
     if args.json:
         print(json.dumps({"description": found.fields, "open": found.open, "differences": found.differences}, indent=1))
         return 0
@@ -229,9 +234,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _seen(told: Sequence[Path] | None) -> list[Node]:
-    if not told:
-        return [nodes.collect()]
+def _told(told: Sequence[Path]) -> list[Node]:
     found = []
     for path in told:
         try:
