@@ -89,9 +89,9 @@ def stamp_file(config: Config) -> Path:
 
 
 def _inspection(config: Config, content: manifest.Manifest) -> dict[str, Any]:
-    """What the checkers said of this very tree; asked now where they were not."""
+    """What the checkers said of this very tree; asked now where they were not, or said no."""
     path = inspection_file(config)
-    if path.exists() and (known := files.read_json(path)).get("tree") == content.sha256:
+    if path.exists() and (known := files.read_json(path)).get("tree") == content.sha256 and not known["stopped_by"]:
         return known
     return inspect(config)
 

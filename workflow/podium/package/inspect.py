@@ -131,8 +131,8 @@ def _ask(copy: Path, checker: str, words: Sequence[str], good: str) -> dict[str,
 def _descriptions(copy: Path, round: str) -> dict[str, Any]:
     """The description checker on each system's file."""
     answers = {
-        path.stem: _ask(copy, "system_desc_checker", [str(path.relative_to(copy.parent)), "training", round], r"(?i)passed")
-        for path in sorted((copy / "systems").glob("*.json"))
+        name: _ask(copy, "system_desc_checker", [f"{copy.name}/systems/{name}", "training", round], r"(?i)passed")
+        for name in sorted(path.name for path in (copy / "systems").glob("*.json"))
     }
     return {
         "passed": all(answer["passed"] for answer in answers.values()),

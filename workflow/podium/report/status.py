@@ -33,8 +33,9 @@ def table(config: Config, found: Board, colours: bool = False) -> str:
             cells[-1] = f"\033[{COLOURS[word]}m{cells[-1]}\033[0m"
         shown.append("  ".join(cells).rstrip())
     shown += [f"({label(config)})", ""]
-    shown += _reasons(found.rows)
-    shown += [f"{'clock':9} {_clock(found)}"]
+    said = reasons(found.rows)
+    shown += [f"{names}: {text}" for names, text in said] + ([""] if said else [])
+    shown += [f"{'clock':9} {clock(found)}"]
     shown += [f"{name:9} {path}" for name, path in found.made.items()]
     shown += [f"{'inspected':9} {found.inspection}"]
     return "\n".join([*shown, *(f"{'next':9} {command}" for command in found.next)])
@@ -60,8 +61,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _reasons(rows: Sequence[Row]) -> list[str]:
-    """Why results are not ready: the same sentence once, with all results that it is about."""
+def reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Why results are not ready: the results, and what is said of them; the same sentence once for all of them."""
     said: dict[str, list[str]] = {}
     for row in rows:
         for text in row.why:
@@ -71,14 +72,15 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
             said.setdefault("jobs: " + ", ".join(jobs), []).append(f"{row.system}/{row.benchmark}")
         if row.forecast and (chance := row.forecast["probability"]["both"]) is not None:
             said.setdefault(f"forecast: valid with {chance:.0%}", []).append(f"{row.system}/{row.benchmark}")
-    return [f"{_few(names)}: {text}" for text, names in said.items()] + ([""] if said else [])
+    return [(_few(names), text) for text, names in said.items()]
 
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _clock(found: Board) -> str:
+def clock(found: Board) -> str:
+    """What the missing runs take, and whether they end before the deadline."""
     needed = "unknown" if found.hours_needed is None else _duration(found.hours_needed)
     text = f"the missing runs take about {needed}" if found.hours_needed else "no run is missing"
     if found.hours_left is None:
