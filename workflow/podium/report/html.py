@@ -89,7 +89,7 @@ def _result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
         "band": words,
         "rows": [_row(one, use) for one in told],
         "kinds": sorted({line.kind for line in lines}),
-        "marked": target is not None or band is not None,
+        "marked": target is not None or plot.near(band, lines),
         "convergence": plot.lines(lines, unit, facts["quality"], target, band),
         "split": plot.stacked(columns, PARTS, "run"),
         "environments": runs.environments(told),

@@ -63,7 +63,7 @@ def lines(
     if not points:
         return '<p class="none">No evaluation was logged.</p>'
     furthest = max(x for x, _ in points)
-    band = band if band and band.high <= 3 * furthest and band.low >= 0 else None
+    band = band if near(band, series) else None
     heights = sorted(y for _, y in points)
     most = 3 * heights[int(0.9 * (len(heights) - 1))]
     highest = most if 0 < most < heights[-1] else heights[-1]
@@ -74,15 +74,12 @@ def lines(
     series = sorted(series, key=lambda line: line.kind == "counted")  # what counts lies on top
     parts = [_open(f"{y_label} over {x_label}"), _frame(x_ticks, y_ticks, x, y, x_label, y_label)]
     if band:
-        parts.append(
-            f'<rect class="band hit" x="{x(band.low):.1f}" y="{TOP}" width="{max(2.0, x(band.high) - x(band.low)):.1f}" '
-            f'height="{HEIGHT - BOTTOM - TOP}"{_tip(band.words)}/>'
-        )
+        width, height = max(2.0, x(band.high) - x(band.low)), HEIGHT - BOTTOM - TOP
+        place = f'x="{x(band.low):.1f}" y="{TOP}" width="{width:.1f}" height="{height}"'
+        parts.append(f'<rect class="band hit" {place}{_tip(band.words)}/>')
     if target is not None:
-        tip = _tip(f"target: {y_label} {target:g}")
-        parts.append(
-            f'<line class="target hit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(target):.1f}" y2="{y(target):.1f}"{tip}/>'
-        )
+        tip, up = _tip(f"target: {y_label} {target:g}"), f"{y(target):.1f}"
+        parts.append(f'<line class="target hit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up}" y2="{up}"{tip}/>')
     for line in series:
         path = " ".join(f"{x(across):.1f},{y(min(up, highest)):.1f}" for across, up in line.points)
         parts.append(f'<g class="run {line.kind}"><polyline points="{path}"/>')
@@ -90,11 +87,16 @@ def lines(
             last = place == len(line.points) - 1
             radius = 3.5 if last and line.ended else 2
             tip = _tip(f"{line.name}: {y_label} {up:.4g} at {across:g} {x_label}")
-            parts.append(
-                f'<circle class="hit{" end" if last else ""}" cx="{x(across):.1f}" cy="{y(min(up, highest)):.1f}" r="{radius}"{tip}/>'
-            )
+            where = f'cx="{x(across):.1f}" cy="{y(min(up, highest)):.1f}" r="{radius}"'
+            parts.append(f'<circle class="hit" {where}{tip}/>')
         parts.append("</g>")
     return "".join([*parts, "</svg>"])
+
+
+def near(band: Band | None, series: Sequence[Line]) -> bool:
+    """Whether a band is so near to the runs that one plot can show both."""
+    furthest = max((x for line in series for x, _ in line.points), default=0)
+    return band is not None and 0 <= band.low <= band.high <= 3 * furthest
 
 
 def stacked(columns: Sequence[Column], names: Sequence[str], x_label: str) -> str:
