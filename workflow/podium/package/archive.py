@@ -28,7 +28,7 @@ from podium.package import blocks, seal
 from podium.package.inspect import inspect, inspection_file, packed
 from podium.package.layout import scrub_file
 from podium.progress import bar
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 NAME = "receipt.json"
 

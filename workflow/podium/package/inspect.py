@@ -27,11 +27,12 @@ from podium.package.layout import manifest_file
 
 def inspect(config: Config) -> dict[str, Any]:
     """Look at the packed tree with every checker; returns (and writes) what each said, and of which tree."""
-    from podium.verdict import check, official
+    from podium.verdict import check
+    from podium.verdict.official import unmodified
 
     tree, round = plan.tree_folder(config), config.submission.round
     content = packed(config)
-    version = official.version(config.checker_version)
+    version = unmodified.version(config.checker_version)
     with _copied(tree) as copy:
         said = {
             "package": _ask(copy, "package_checker", [copy.name, "training", round], r"FOUND NO ERRORS"),
@@ -84,8 +85,8 @@ def packed(config: Config, depth: str = "full") -> manifest.Manifest:
 
 def lint(tree: Path, round: str) -> list[str]:
     """`podium lint` on the tree, a sentence for each group of findings."""
-    from podium.verdict import lint as linting
     from podium.verdict import tree as trees
+    from podium.verdict.lint import lint as linting
 
     groups = linting.lint(trees.read(tree), round)
     return [

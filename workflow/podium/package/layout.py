@@ -261,7 +261,7 @@ def _check_meaning(
     found: Sequence[Source], verdicts: Sequence[Mapping[str, Any]], tree: Path, cleaned: scrub.Scrubbed
 ) -> None:
     """A scrubbed log says the same to the checkers as that of the run: verdict, seeds, clock, convergence."""
-    from podium.verdict import cache
+    from podium.verdict.reading import cache
 
     pairs = {
         tree / place: log

@@ -23,7 +23,7 @@ from podium.images import lock
 from podium.package import gather, nodes
 from podium.package.nodes import Node
 from podium.package.probes import software
-from podium.verdict.score import DEMO_LABEL
+from podium.verdict.score.score import DEMO_LABEL
 
 FIELDS = (
     "submitter",

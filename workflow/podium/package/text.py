@@ -11,7 +11,7 @@ import yaml
 from podium.config import Config
 from podium.package.sources import Source
 from podium.plan import Plan
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 
 def tree_readme(config: Config, found: Sequence[Source], verdicts: Sequence[Mapping[str, Any]]) -> str:

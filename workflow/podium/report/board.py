@@ -236,7 +236,8 @@ def _rcp(config: Config, verdict: Mapping[str, Any] | None) -> str:
 
 def _forecast(source: Source, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
     """What the first runs let expect; None before one has ended."""
-    from podium.verdict import cache, forecast
+    from podium.verdict.forecast import forecast
+    from podium.verdict.reading import cache
 
     config, item = source.config, source.item
     logs = [source.folder / str(item_.number) / "result.txt" for item_ in attempts if item_.countable][: item.required]

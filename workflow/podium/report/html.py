@@ -20,7 +20,7 @@ from podium.package.sources import Source
 from podium.report import board, plot, runs, status
 from podium.report.plot import Band, Column, Line, Span
 from podium.report.runs import Told
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 PARTS = ("init", "train", "eval")
 

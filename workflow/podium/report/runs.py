@@ -13,8 +13,8 @@ from podium import files
 from podium.package.sources import Source
 from podium.runs import ledger
 from podium.runs.ledger import Attempt
-from podium.verdict import logs
-from podium.verdict.logs import Broken, LogLine, Run
+from podium.verdict.reading import logs
+from podium.verdict.reading.logs import Broken, LogLine, Run
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from podium import config as configuration
 from podium.config import Config
 from podium.report.board import Board, Row, board
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 COLOURS = {"ready": 32, "paperwork": 36, "short": 33, "invalid": 31}  # ANSI
 

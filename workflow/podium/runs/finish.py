@@ -17,7 +17,8 @@ from podium.runs.launch import Made
 from podium.runs.launchers import JOB, OUTPUT
 from podium.runs.ledger import Attempt
 from podium.runs.watch import Ending
-from podium.verdict import attempts, logs
+from podium.verdict import attempts
+from podium.verdict.reading import logs
 
 # What podium ended a training for that went on, but not to its target: it missed it, and its run is not made again.
 MISSED = ("not a number", "time is up")

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from podium.runs.launchers import OUTPUT
-from podium.verdict import logs
+from podium.verdict.reading import logs
 
 FIRST = 3  # blocks that the throughput of later ones is held against
 _LOSS = re.compile(rb"\bloss\b[\"'\s:=]{1,4}(nan|[-+]?inf)\b", re.IGNORECASE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from podium import files, manifest, plan
 from podium.config import Config
 from podium.data.verify import problems, refuse_subset
 from podium.errors import BadInput
-from podium.images import lock
-from podium.images.engines import process
+from podium.images import engines, lock
+from podium.images.engines import enroot
 from podium.images.lock import Image
 from podium.plan import Plan
 from podium.runs import contract, events
@@ -33,6 +34,10 @@ class Made:
 def made_with(config: Config, wanted: Plan) -> Made:
     """The image and the data of a result; raises BadInput where one is not what it must be."""
     image = lock.read(plan.image_file(config, wanted))
+    # A store of the head node is none of the nodes', which preflight looks at; files and snapshots are the same for
+    # all.
+    if wanted.system.launcher == "local" or wanted.system.engine not in ("docker", "podman"):
+        image = engines.of(wanted.system.engine).held(image)
     data = plan.layout_folder(config, wanted.dataset)
     content = _checked_data(config, wanted, data)
     # What a log carries or was made with.
@@ -57,15 +62,31 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path,
     system = wanted.system
     # On one node the implementation starts its processes itself; on several, the launcher starts one for each GPU.
     tasks = system.slurm.get("tasks_per_node") or (max(1, system.gpus_per_node) if system.nodes > 1 else 1)
-    environment = contract.environment(config, wanted, attempt.seed, made.data, home / "logs")
-    environment |= contract.ranks(system.nodes * tasks)
-    implementation, venv = Path(made.image.implementation).absolute(), Path(made.image.venv)
-    command = process.command(implementation, wanted.result.config, environment, venv)
+    (home / "logs").mkdir(exist_ok=True)
+    environment = contract.environment(config, wanted, attempt.seed) | contract.ranks(system.nodes * tasks)
+    name = engines.name(home) + ("-@RANK@" if system.nodes * tasks > 1 else "")
+    run = engines.Run(
+        image=made.image,
+        config=wanted.result.config,
+        environment=environment,
+        mounts=contract.mounts(made.data, home / "logs"),
+        name=name,
+        host_memory=tasks > 1,
+    )
+    engine = engines.of(system.engine)
+    by_pyxis = system.launcher == "slurm" and system.engine == "enroot"
+
+    def command(cores: Sequence[int], gpus: Sequence[int]) -> list[str]:
+        placed = replace(run, cores=tuple(cores), gpus=tuple(gpus))
+        return engines.start(placed) if by_pyxis else engine.command(placed)
+
     digest = files.hash_json((str(home), attempt.seed, made.fingerprint))
     return Job(
         name=f"podium-{wanted.benchmark}-{attempt.number}-{digest[:12]}",
         folder=home,
-        command=lambda cores, gpus: command,
+        command=command,
+        after=tuple(map(tuple, engine.stop(name, run.stop_seconds))),
+        flags=tuple(enroot.srun_flags(run)) if by_pyxis else (),
         nodes=system.nodes,
         tasks=tasks,
         gpus=system.gpus_per_node,

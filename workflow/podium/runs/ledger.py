@@ -59,8 +59,8 @@ def current(all: Sequence[Attempt]) -> list[Attempt]:
 def launch(folder: Path, wanted: int, fingerprint: str, planned: int) -> Attempt:
     """Enter a new attempt for run `wanted`: its number, and a seed that no attempt of this result had before.
 
-    The number is `wanted` where no attempt had it yet, else the next one from `planned` on. How many runs are planned is
-    decided before the first (training rules, run selection): raises BadInput where it was another number then.
+    The number is `wanted` where no attempt had it yet, else the next one from `planned` on. How many runs are planned
+    is decided before the first (training rules, run selection): raises BadInput where it was another number then.
     """
     with files.locked(folder / ".ledger.lock"):
         known = attempts(folder)

@@ -32,8 +32,9 @@ class Job:
 
     `name` is of this attempt alone, in the whole world; `folder` its folder, absolute, seen by all its nodes. `command`
     gives what starts one task, from the numbers of its cores (empty: not pinned) and of its accelerators; `after` are
-    commands for when it has ended, whatever their statuses. Every node has `tasks`, each with `threads` cores, and
-    `gpus` accelerators. `minutes` is the most that it may take, `avoid` are nodes that must not get it.
+    commands for when it has ended, whatever their statuses; `flags` are srun's for a container (pyxis). Every node has
+    `tasks`, each with `threads` cores, and `gpus` accelerators. `minutes` is the most that it may take, `avoid` are
+    nodes that must not get it.
 
     Of several tasks, each finds in its words who it is: `@RANK@` and so on (RANKS) are replaced where it starts.
     """
@@ -42,6 +43,7 @@ class Job:
     folder: Path
     command: Callable[[Sequence[int], Sequence[int]], Sequence[str]]
     after: tuple[tuple[str, ...], ...] = ()
+    flags: tuple[str, ...] = ()
     nodes: int = 1
     tasks: int = 1
     gpus: int = 0

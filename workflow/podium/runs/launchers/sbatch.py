@@ -169,6 +169,7 @@ def _step(job: Job, options: Options, mpi: str | None) -> list[str]:
         *([f"--gres={options.gres}"] if options.gres else [f"--gpus-per-node={job.gpus}"] if job.gpus else []),
         *([f"--mpi={mpi}"] if mpi else []),
         "--kill-on-bad-exit=1",
+        *job.flags,
     ]
 
 

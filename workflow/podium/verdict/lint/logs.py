@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from podium import files
-from podium.verdict import lint_schedule, logs
 from podium.verdict.findings import WARNING, Finding
-from podium.verdict.logs import LogLine
+from podium.verdict.lint import schedule
+from podium.verdict.reading import logs
+from podium.verdict.reading.logs import LogLine
 from podium.verdict.tree import Result
 
 # The first record of each of these is kept of a log, beside its evaluations and seeds.
@@ -218,7 +219,7 @@ def untimed_minutes(round: str, division: str, benchmark: str) -> int:
 
 def _evaluations(benchmark: str, log: Facts, round: str) -> Iterator[Finding]:
     batch = _whole(log.value("global_batch_size"))
-    expected = lint_schedule.schedule(benchmark, round, batch) if batch and batch > 0 else None
+    expected = schedule.schedule(benchmark, round, batch) if batch and batch > 0 else None
     evaluations = [event for event in log.evaluations if _point(event) is not None]
     if expected is None or not evaluations:
         return
@@ -226,14 +227,14 @@ def _evaluations(benchmark: str, log: Facts, round: str) -> Iterator[Finding]:
         # Several processes may log an evaluation, and the end of an epoch may be one of its own.
         evaluations = [list(same)[0] for _, same in groupby(evaluations, key=_point)]
     points = [_point(event) for event in evaluations]
-    if miss := lint_schedule.misnumbered(benchmark, points):
+    if miss := schedule.misnumbered(benchmark, points):
         wanted = f"growing numbers of {expected.unit}"
         yield _finding("epoch-numbering", log, evaluations[miss.index], wanted, miss.found)
         return
     if benchmark == "unet3d" and points[0] > 50_000:  # since 3.1 in samples, of 168 volumes or of padded epochs
         padded = -(-168 // batch) * batch
         points = [point / (padded if all(p % padded == 0 for p in points) else 168) for point in points]
-    if miss := lint_schedule.miss(expected, points):
+    if miss := schedule.miss(expected, points):
         wanted = f"{expected} (global batch size {batch})"
         yield _finding("evaluation-schedule", log, evaluations[miss.index], wanted, miss.found)
 

@@ -18,10 +18,11 @@ from typing import Any
 
 from podium import files, progress
 from podium.errors import FINDINGS, GOOD, Findings
-from podium.verdict import findings, lint_files, lint_logs, rounds, tree
+from podium.verdict import findings, rounds, tree
 from podium.verdict.findings import Finding
-from podium.verdict.lint_logs import Facts, finding
-from podium.verdict.rulefiles import numbers
+from podium.verdict.lint import contents, logs
+from podium.verdict.lint.logs import Facts, finding
+from podium.verdict.official.rulefiles import numbers
 from podium.verdict.tree import Result, Submitter, System, Tree
 
 FEW = 16  # logs that are read before other processes have started
@@ -58,7 +59,7 @@ def _read(log: tuple[Path, str]) -> Facts | str:
     """What a log says, or why it cannot be read."""
     path, shown = log
     try:
-        return lint_logs.read(path, shown) if path.is_file() else "no regular file"
+        return logs.read(path, shown) if path.is_file() else "no regular file"
     except OSError as error:
         return error.strerror or str(error)
 
@@ -71,17 +72,17 @@ def _submitter(submitter: Submitter, seen: Mapping[Path, Facts | str], round: st
         yield from _grouped(f"{submitter.name}/{system.name}", trouble)
         for result in system.results:
             facts = [log for path in result.logs if isinstance(log := seen[path], Facts)]
-            found = [*lint_logs.check(result, facts, description, round), *_nothing(result, seen)]
+            found = [*logs.check(result, facts, description, round), *_nothing(result, seen)]
             yield from _grouped(result.name, [*found, *_other_round(facts, round)], len(result.logs))
             division = str(description.get("division", facts[0].value("submission_division") if facts else ""))
             known.append((result, facts, division.lower() != "open"))
     between: dict[str, list[Finding]] = {}
-    for result, item in lint_logs.repeated(known):
+    for result, item in logs.repeated(known):
         between.setdefault(result.name, []).append(item)
     for name, items in between.items():
         yield from _grouped(name, items, len(items))
     if whole:
-        yield from (Group(submitter.name, item) for item in lint_files.check(submitter))
+        yield from (Group(submitter.name, item) for item in contents.check(submitter))
 
 
 def _describe(system: System) -> tuple[Mapping[str, Any], list[Finding]]:
@@ -96,7 +97,7 @@ def _describe(system: System) -> tuple[Mapping[str, Any], list[Finding]]:
         return {}, [finding("nothing-to-lint", shown, 0, "a system description (JSON)", str(why))]
     if not isinstance(value, dict):
         return {}, [finding("nothing-to-lint", shown, 0, "a JSON object", type(value).__name__)]
-    return value, list(lint_logs.folder_counts(system.results[0], value))
+    return value, list(logs.folder_counts(system.results[0], value))
 
 
 def _nothing(result: Result, seen: Mapping[Path, Facts | str]) -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def _nothing(result: Result, seen: Mapping[Path, Facts | str]) -> Iterator[Findi
 
 def _other_round(facts: Sequence[Facts], round: str) -> Iterator[Finding]:
     since = opened(round)
-    for log, event in lint_logs.started(facts):
+    for log, event in logs.started(facts):
         moment = datetime.datetime.fromtimestamp(event.time_ms / 1000, datetime.UTC)
         if moment < since:
             yield finding("other-round", log.shown, event.line, f"a run since {since:%Y-%m}", f"{moment:%Y-%m-%d}")

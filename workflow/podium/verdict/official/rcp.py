@@ -19,7 +19,7 @@ from typing import Any
 
 from mlperf_logging.benchmark_meta import get_result_file_counts
 
-from podium.verdict.rulefiles import PACKAGE, numbers
+from podium.verdict.official.rulefiles import PACKAGE, numbers
 
 ALPHA = 0.05
 TOLERANCE = 0.0001  # epochs; where the search for the fastest acceptable mean stops

@@ -21,7 +21,7 @@ from podium import files, plan
 from podium.config import Config
 
 if TYPE_CHECKING:  # the verdict's code is imported where it is used, so that --help is quick
-    from podium.verdict.score_tree import Row
+    from podium.verdict.score.rows import Row
 
 LABEL = "unverified: not verified by MLCommons Association"
 DEMO_LABEL = "demo: scaled-down models on generated data, not a benchmark result"
@@ -128,10 +128,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _main_tree(args: argparse.Namespace) -> int:
-    from podium.verdict import rounds, score_tree, tree
+    from podium.verdict import rounds, tree
+    from podium.verdict.score.rows import scores
 
     round = rounds.of(args, args.tree)
-    scored = score_tree.scores(tree.read(args.tree, tuple(args.submitter)), round)
+    scored = scores(tree.read(args.tree, tuple(args.submitter)), round)
     found = [asdict(row) for row in scored]
     answer = {"label": LABEL, "tree": str(args.tree), "round": round, "results": found}
     print(_shown(args, answer, lambda: _tree_table(scored, round)))

@@ -21,12 +21,15 @@ from podium import plan, progress
 from podium.config import Config
 from podium.errors import BadInput
 from podium.runs import ledger
-from podium.verdict import cache, description, forecast_history, forecast_model, logs, rcp, rcptest, rounds, tree
-from podium.verdict.digest import Digest
-from podium.verdict.forecast_history import Trial
-from podium.verdict.forecast_model import Forecast, Interval, Seen
-from podium.verdict.rcp import Reference
-from podium.verdict.score import dropped_each_side
+from podium.verdict import rounds, tree
+from podium.verdict.forecast import calibration, model
+from podium.verdict.forecast.calibration import Trial
+from podium.verdict.forecast.model import Forecast, Interval, Seen
+from podium.verdict.official import description, rcp, rcptest
+from podium.verdict.official.rcp import Reference
+from podium.verdict.reading import cache, logs
+from podium.verdict.reading.digest import Digest
+from podium.verdict.score.score import dropped_each_side
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Case:
 
     def forecast(self) -> Forecast:
         own = self.reference is not None and self.reference.batch_size == self.batch_size
-        return forecast_model.forecast(self.seen, self.required, self.dropped, self.reference, self.fastest, own)
+        return model.forecast(self.seen, self.required, self.dropped, self.reference, self.fastest, own)
 
 
 def case(name: str, benchmark: str, division: str, round: str, known: Mapping[Path, Digest]) -> Case:
@@ -170,10 +173,10 @@ def history(all: Iterable[Case]) -> Iterator[Trial]:
             continue
         passed = None if whole.accepted is None else whole.accepted == 1.0
         scaled = whole.scaled.middle if whole.scaled else None
-        for known in forecast_history.KNOWN:
+        for known in calibration.KNOWN:
             if known < item.required:
                 early = item.first(known).forecast()
-                yield from forecast_history.trials(item.name, known, early, whole.score.middle, scaled, passed)
+                yield from calibration.trials(item.name, known, early, whole.score.middle, scaled, passed)
 
 
 def as_json(item: Case, past: Sequence[Trial]) -> dict[str, Any]:
@@ -186,7 +189,7 @@ def as_json(item: Case, past: Sequence[Trial]) -> dict[str, Any]:
         "runs": item.seen.runs,
         "required": item.required,
         "failed": item.seen.failed,
-        "may_still_fail": forecast_model.may_fail(item.seen, item.required, item.dropped),
+        "may_still_fail": model.may_fail(item.seen, item.required, item.dropped),
         "batch_size": item.batch_size if _positive(item.batch_size) else None,
         "mean_so_far": statistics.fmean(item.seen.points) if item.seen.points else None,
         "rcp": {
@@ -205,8 +208,8 @@ def as_json(item: Case, past: Sequence[Trial]) -> dict[str, Any]:
 def _stretched(interval: Interval | None, past: Sequence[Trial], what: str, item: Case) -> Interval | None:
     if interval is None or item.seen.runs >= item.required:
         return interval
-    others = [trial for trial in forecast_history.alike(past, what, item.seen.runs) if trial.name != item.name]
-    return interval.stretched(forecast_history.factor(others))
+    others = [trial for trial in calibration.alike(past, what, item.seen.runs) if trial.name != item.name]
+    return interval.stretched(calibration.factor(others))
 
 
 def _json(interval: Interval | None) -> dict[str, float] | None:
@@ -290,10 +293,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    rows = forecast_history.table(_trials(args.calibrate, args))
+    rows = calibration.table(_trials(args.calibrate, args))
     if not rows:
         raise BadInput(f"nothing to learn from in {args.calibrate}", "finished results", "none", "podium score TREE")
-    print(json.dumps(forecast_history.as_json(rows), indent=1) if args.json else forecast_history.as_text(rows))
+    print(json.dumps(calibration.as_json(rows), indent=1) if args.json else calibration.as_text(rows))
     return 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from podium.verdict.findings import ERROR, Finding
-from podium.verdict.hearing import Hearing, listening
+from podium.verdict.official.hearing import Hearing, listening
 
 # The official function joins these to a line of text; a number stops it.
 TEXTS = (

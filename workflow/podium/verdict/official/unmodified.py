@@ -19,8 +19,8 @@ from pathlib import Path
 
 from podium import files
 from podium.errors import BadEnvironment, BadInput
-from podium.verdict import rulefiles
-from podium.verdict.hearing import FAIL, NONE, PASS
+from podium.verdict.official import rulefiles
+from podium.verdict.official.hearing import FAIL, NONE, PASS
 from podium.verdict.tree import PARAMS, Result, Submitter
 
 SOURCE = "https://github.com/mlcommons/logging.git"

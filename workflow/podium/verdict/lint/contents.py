@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from podium.verdict import lint_logs
 from podium.verdict.findings import Finding
+from podium.verdict.lint import logs
 from podium.verdict.tree import Submitter
 
 LARGEST = 50 << 20  # bytes: the limit of the repository checker
@@ -45,7 +45,7 @@ def check(submitter: Submitter) -> Iterator[Finding]:
 
 
 def _find(root: Path, rule: str, path: Path, line: int, expected: str, found: str) -> Finding:
-    return lint_logs.finding(rule, path.relative_to(root).as_posix(), line, expected, found)
+    return logs.finding(rule, path.relative_to(root).as_posix(), line, expected, found)
 
 
 def _link(path: Path, tree: Path, find: _Find) -> Iterator[Finding]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podium.verdict import rulefiles
-from podium.verdict.logs import LogLine
-from podium.verdict.rulefiles import KeyRule, RuleFile, Test
+from podium.verdict.official import rulefiles
+from podium.verdict.official.rulefiles import KeyRule, RuleFile, Test
+from podium.verdict.reading.logs import LogLine
 
 REMEMBERED = 4096  # lines kept for a rule file that is asked for later; after that the log is read again for it
 

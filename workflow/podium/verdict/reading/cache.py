@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from podium import files
-from podium.verdict import digest, rulefiles
-from podium.verdict.digest import Digest
+from podium.verdict.official import compliance, convergence, rulefiles, seeds
+from podium.verdict.reading import digest, logs
+from podium.verdict.reading.digest import Digest
 
 # With fewer bytes of logs than this one process is done before others have started.
 SMALL = 32 << 20
@@ -78,8 +79,8 @@ def _keep(path: Path, found: Digest) -> None:
 def _version() -> str:
     """The checker's version, and a hash of the code that reads logs: a change of either makes every entry anew."""
     code = hashlib.sha256()
-    for name in ("logs", "rulefiles", "compliance", "convergence", "seeds", "digest"):
-        code.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    for module in (logs, rulefiles, compliance, convergence, seeds, digest):
+        code.update(Path(module.__file__).read_bytes())
     return f"{rulefiles.version()}-{code.hexdigest()[:12]}"
 
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from podium.verdict import findings, params, power, rcptest, seeds
-from podium.verdict.compliance import Message
-from podium.verdict.digest import Digest
+from podium.verdict import findings
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.hearing import Hearing
-from podium.verdict.rcptest import Outcome
+from podium.verdict.official import params, power, rcptest, seeds
+from podium.verdict.official.compliance import Message
+from podium.verdict.official.hearing import Hearing
+from podium.verdict.official.rcptest import Outcome
+from podium.verdict.reading.digest import Digest
 from podium.verdict.tree import Result
 
 

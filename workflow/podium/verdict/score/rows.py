@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podium import files
-from podium.verdict import cache, rcptest, submission
-from podium.verdict.digest import Digest
-from podium.verdict.hearing import Hearing
+from podium.verdict import submission
 from podium.verdict.judge import Verdict
-from podium.verdict.rcptest import Outcome
-from podium.verdict.score import Score, olympic
+from podium.verdict.official import rcptest
+from podium.verdict.official.hearing import Hearing
+from podium.verdict.official.rcptest import Outcome
+from podium.verdict.reading import cache
+from podium.verdict.reading.digest import Digest
+from podium.verdict.score.score import Score, olympic
 from podium.verdict.tree import SCALING, Result, Tree
 
 

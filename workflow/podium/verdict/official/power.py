@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.hearing import Hearing, listening
+from podium.verdict.official.hearing import Hearing, listening
 
 
 def check(hearing: Hearing, folder: Path, logs: Sequence[Path], round: str, shown: str) -> set[str]:

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from podium.verdict import convergence, logs, seeds
-from podium.verdict.compliance import Compliance, Fall, Message
-from podium.verdict.convergence import Convergence
-from podium.verdict.logs import Broken, LogLine
-from podium.verdict.seeds import Seed, Seeds
+from podium.verdict.official import convergence, seeds
+from podium.verdict.official.compliance import Compliance, Fall, Message
+from podium.verdict.official.convergence import Convergence
+from podium.verdict.official.seeds import Seed, Seeds
+from podium.verdict.reading import logs
+from podium.verdict.reading.logs import Broken, LogLine
 
 BROKEN = 16 << 20  # characters of broken lines that are kept to be told; a log can consist of nothing else
 

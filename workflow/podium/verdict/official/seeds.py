@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podium.verdict.compliance import Message
-from podium.verdict.logs import Broken, LogLine
+from podium.verdict.official.compliance import Message
+from podium.verdict.reading.logs import Broken, LogLine
 
 
 @dataclass(frozen=True)

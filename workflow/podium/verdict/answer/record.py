@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from podium.verdict.description import Description
 from podium.verdict.findings import worst
-from podium.verdict.hearing import FAIL, NONE, PASS
 from podium.verdict.judge import Verdict
-from podium.verdict.params import Parameter
-from podium.verdict.rcptest import Outcome
+from podium.verdict.official.description import Description
+from podium.verdict.official.hearing import FAIL, NONE, PASS
+from podium.verdict.official.params import Parameter
+from podium.verdict.official.rcptest import Outcome
 from podium.verdict.submission import Submission
 from podium.verdict.tree import Tree
 

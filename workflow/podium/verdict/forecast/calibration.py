@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podium.verdict.forecast_model import INSIDE, Forecast, Interval
+from podium.verdict.forecast.model import INSIDE, Forecast, Interval
 
 KNOWN = (1, 2, 3, 4, 5, 7, 9, 20, 35)  # numbers of runs that forecasts are made from
 ENOUGH = 9  # results that a factor is made of: of fewer, none bounds nine tenths

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.hearing import FAIL, NONE, PASS, listening
+from podium.verdict.official.hearing import FAIL, NONE, PASS, listening
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from podium.verdict import rcp
-from podium.verdict.compliance import Fall
-from podium.verdict.digest import Digest, Point
 from podium.verdict.findings import ERROR, WARNING, Finding, of_fall
-from podium.verdict.hearing import Hearing
-from podium.verdict.rcp import Answer
+from podium.verdict.official import rcp
+from podium.verdict.official.compliance import Fall
+from podium.verdict.official.hearing import Hearing
+from podium.verdict.official.rcp import Answer
+from podium.verdict.reading.digest import Digest, Point
 
 EPOCHS, SAMPLES = "epoch_num", "train_samples"
 FEW = 1000  # bert logs either epochs (a few) or samples (millions) as epoch_num

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium.verdict.rcp import Reference
+from podium.verdict.official.rcp import Reference
 
 DRAWS = 4000
 INSIDE = 0.9  # the share of results that an interval is to hold
