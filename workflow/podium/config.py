@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -75,6 +77,38 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Scrub:
+    """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
+    `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
+
+    hosts: tuple[str, ...]
+    users: tuple[str, ...]
+    patterns: Mapping[str, str]
+    withhold: tuple[str, ...]
+    allow: tuple[str, ...]
+    allow_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Another cluster's config, and where its work root lies here (None: as that config says)."""
+
+    config: Path
+    root: Path | None
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the submission is made of and where it goes. `deadline` is when it has to be there, with a time zone."""
+
+    deadline: datetime.datetime | None
+    merge: tuple[Merge, ...]
+    scrub: Scrub
+    encrypt: str
+    upload: str | None
+
+
+@dataclass(frozen=True)
 class Watch:
     """What is looked for while a run goes on, and what is done about it: `report`, or `cancel` the run.
 
@@ -104,12 +138,13 @@ class Config:
     transfer: Transfer
     watch: Watch
     checker_version: str
+    package: Package
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
         if name not in self.systems:
             raise BadInput(
-                f"unknown system {name!r}", _names(self.systems), _nearest(name, self.systems), f"edit {self.path}"
+                f"unknown system {name!r}", _names(self.systems), nearest(name, self.systems), f"edit {self.path}"
             )
         return self.systems[name]
 
@@ -119,7 +154,7 @@ class Config:
             raise BadInput(
                 f"no data set {name!r} in {self.path}",
                 _names(self.datasets),
-                _nearest(name, self.datasets),
+                nearest(name, self.datasets),
                 f"add data.sets.{name} to {self.path}",
             )
         return self.datasets[name]
@@ -187,10 +222,42 @@ def from_mapping(value: Any, path: Path) -> Config:
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
+        package=_package(value["package"], path),
     )
     for result in config.results:
         config.system(result.system)
     return config
+
+
+def _package(value: Mapping[str, Any], path: Path) -> Package:
+    scrub = value["scrub"]
+    for kind, pattern in scrub["patterns"].items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            expected = "a regular expression"
+            raise BadInput(f"{path}: package.scrub.patterns.{kind}", expected, str(error), f"edit {path}") from error
+    return Package(
+        deadline=_moment(value["deadline"], path) if "deadline" in value else None,
+        merge=tuple(
+            Merge(Path(item["config"]), Path(item["root"]) if "root" in item else None) for item in value["merge"]
+        ),
+        scrub=Scrub(**{key: tuple(item) if isinstance(item, list) else item for key, item in scrub.items()}),
+        encrypt=value["encrypt"],
+        upload=value.get("upload"),
+    )
+
+
+def _moment(text: str, path: Path) -> datetime.datetime:
+    """A date and time with its zone; a deadline without one is another in every office."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        expected = 'a date and time with its zone, in quotes: "2026-05-15T13:00-07:00"'
+        raise BadInput(f"{path}: package.deadline is no moment", expected, repr(text), f"edit {path}")
+    return moment
 
 
 def _watch(value: Mapping[str, Any]) -> Watch:
@@ -210,7 +277,7 @@ def catalog(name: str) -> dict[str, Any]:
     path = WORKFLOW / "catalog" / f"{name}.yaml"
     if not path.exists():
         known = sorted(entry.stem for entry in path.parent.glob("*.yaml"))
-        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), _nearest(path.stem, known), "")
+        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), nearest(path.stem, known), "")
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
@@ -225,7 +292,7 @@ def check(value: Any, rules: Mapping[str, Any], path: Path) -> None:
             known = error.schema["properties"]
             for key in sorted(set(error.instance) - set(known)):
                 raise BadInput(
-                    f"{path}: unknown key {key!r} in {place}", _names(known), _nearest(str(key), known), f"edit {path}"
+                    f"{path}: unknown key {key!r} in {place}", _names(known), nearest(str(key), known), f"edit {path}"
                 )
         raise BadInput(
             f"{path}: {place} is wrong", _expected(error), error.message, f"edit {path}; see config/README.md"
@@ -257,7 +324,8 @@ def _names(names: Any) -> str:
     return "one of " + ", ".join(sorted(map(str, names))) if names else "none is known"
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest(name: str, names: Any) -> str:
+    """`name` in quotes, and the known name that is most like it."""
     near: Iterator[str] = iter(difflib.get_close_matches(name, [str(known) for known in names], n=1))
     best = next(near, None)
     return f"{name!r}" + (f"; did you mean {best!r}?" if best else "")
