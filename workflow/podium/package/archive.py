@@ -42,6 +42,7 @@ def archive(config: Config) -> dict[str, Any]:
     hashes = {name: files.hash_file(target, name) for name in ("sha1", "sha256")}
     for name, digest in hashes.items():
         files.write_text(target.with_name(f"{target.name}.{name}"), f"{digest}  {target.name}\n")
+    verdict = files.read_json(checked_file(config))
     receipt = {
         "archive": target.name,
         "label": label(config),
@@ -49,9 +50,9 @@ def archive(config: Config) -> dict[str, Any]:
         **hashes,
         "tree": content.sha256,
         "files": len(content.files),
-        "round": config.submission.round,
-        "division": config.submission.division,
-        "checker": f"mlperf-logging {config.checker_version}",
+        "round": verdict["round"],
+        "division": "none" if config.inhouse else config.submission.division,
+        "checker": verdict["checker"],
         "tool": f"podium {podium.__version__}",
     }
     files.write_json(receipt_file(config), receipt)
@@ -59,7 +60,8 @@ def archive(config: Config) -> dict[str, Any]:
 
 
 def archive_file(config: Config) -> Path:
-    return config.root / "archive" / f"{config.submission.org}.tar.gz"
+    kind = "-inhouse" if config.inhouse else ""
+    return config.root / "archive" / f"{config.submission.org}{kind}.tar.gz"
 
 
 def receipt_file(config: Config) -> Path:

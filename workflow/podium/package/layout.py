@@ -19,6 +19,7 @@ from podium.errors import BadInput, Findings
 from podium.images import lock
 from podium.package import text
 from podium.plan import Plan
+from podium.verdict.reading import logs
 
 
 def pack(config: Config) -> manifest.Manifest:
@@ -90,6 +91,13 @@ def _add_results(config: Config, item: Plan, verdict: dict[str, Any], tree: Path
     folder.mkdir(parents=True)
     for index, attempt in enumerate(verdict["counted"]):
         source = plan.result_folder(config, item) / str(attempt) / "result.txt"
+        if logs.read(source).rehearsal:
+            raise Findings(
+                f"{source} cannot be packed: rehearsal-log",
+                "the log of a training",
+                "a rehearsal's (podium_rehearsal), which trains nothing",
+                "podium explain rehearsal-log",
+            )
         shutil.copyfile(source, folder / f"result_{index}.txt")
 
 

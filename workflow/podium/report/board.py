@@ -97,9 +97,7 @@ def table(config: Config, rows: Sequence[Row]) -> str:
     lines += [f"{name:8} {path}" for name, path in made.items() if path.exists()]
     if checked_file(config).exists():
         verdict = files.read_json(checked_file(config))
-        lines.append(
-            f"{'checked':8} {verdict['verdict']} with {verdict['round']}: official package and repository checkers"
-        )
+        lines.append(f"{'checked':8} {verdict['verdict']} with {verdict['round']} ({verdict['checker']})")
     following = list(dict.fromkeys(row.next for row in rows if row.next))
     lines += [f"{'next':8} {command}" for command in following or [_after(config)]]
     return "\n".join(lines)
@@ -108,6 +106,8 @@ def table(config: Config, rows: Sequence[Row]) -> str:
 def _after(config: Config) -> str:
     if config.submission.demo:
         return "copy config/examples/submission.yaml, describe your systems in it, and run it the same way (README.md)"
+    if config.inhouse:
+        return f"compare: {config.root / 'reports' / 'scores.json'} has the scores; they are no MLPerf results"
     return f"send {archive_file(config)} with its sha1 as the submission rules say"
 
 

@@ -13,7 +13,7 @@ from podium.plan import Plan
 from podium.report import board, plot
 from podium.runs import ledger
 from podium.verdict.reading import logs
-from podium.verdict.score.score import label
+from podium.verdict.score.score import heading, label
 
 
 def page(config: Config) -> str:
@@ -26,7 +26,7 @@ def page(config: Config) -> str:
     results = [_result(config, item) for item in plan.plans(config)]
     systems = {item.system.name: _system(config, item.system.name) for item in plan.plans(config)}
     return environment.get_template("page.html.j2").render(
-        submission=config.submission, label=label(config), board=board.board(config), results=results, systems=systems
+        heading=heading(config), label=label(config), board=board.board(config), results=results, systems=systems
     )
 
 
@@ -37,7 +37,6 @@ def _system(config: Config, name: str) -> dict[str, str]:
 
 def _result(config: Config, item: Plan) -> dict[str, Any]:
     """One benchmark's section: its verdict, a row a run, the plot."""
-    facts = configuration.catalog("benchmarks")[item.benchmark]
     path = plan.verdict_file(config, item)
     verdict = files.read_json(path) if path.exists() else None
     counted = set(verdict["counted"]) if verdict else set()
@@ -45,7 +44,7 @@ def _result(config: Config, item: Plan) -> dict[str, Any]:
     rows, series = [], []
     for attempt in ledger.current(ledger.attempts(plan.result_folder(config, item))):
         log = plan.result_folder(config, item) / str(attempt.number) / "result.txt"
-        run = logs.read(log) if log.exists() else logs.summarise([])
+        run = logs.read(log, item.task.key) if log.exists() else logs.summarise([])
         points = tuple((evaluation.epoch, evaluation.value) for evaluation in run.evaluations)
         series.append(plot.Line(f"run {attempt.number}", points, run.converged))
         init = None if run.started is None or run.init_started is None else (run.started - run.init_started) / 1000
@@ -61,15 +60,15 @@ def _result(config: Config, item: Plan) -> dict[str, Any]:
                 "use": _use(attempt.number, counted, dropped),
             }
         )
-    unit = {"epoch": "epochs", "sample": "samples"}[facts["epoch_unit"]]
+    unit = f"{item.task.unit}s"
     return {
         "system": item.system.name,
         "benchmark": item.benchmark,
-        "quality": facts["quality"],
+        "quality": item.task.quality,
         "unit": unit,
         "verdict": verdict,
         "rows": rows,
-        "plot": plot.lines(series, unit, facts["quality"]),
+        "plot": plot.lines(series, unit, item.task.quality),
     }
 
 

@@ -47,8 +47,8 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
     """
     folder = plan.result_folder(config, wanted)
     image = lock.read(plan.image_file(config, wanted))
-    data = plan.layout_folder(config, wanted.dataset)
-    content = _checked_data(config, wanted, data)
+    data = plan.data_folder(config, wanted.dataset)
+    content = _checked_data(config, wanted)
     # What a log carries or was made with: change any of it, and the run is another run.
     who = (*asdict(config.submission).values(), wanted.system.name)
     fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
@@ -71,8 +71,9 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
         return _finish(config, wanted, image, content, attempt)
 
 
-def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest:
+def _checked_data(config: Config, wanted: Plan) -> manifest.Manifest:
     """The data's manifest, after a quick look at names and sizes: training on half a data set costs more."""
+    data = plan.layout_folder(config, wanted.dataset)
     if not (data / manifest.NAME).exists():
         raise BadInput(
             f"{wanted.dataset.name} is not prepared",
@@ -80,7 +81,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             "nothing",
             f"podium prepare {wanted.dataset.name} --config {config.path}",
         )
-    if found := problems(wanted.dataset.name, data, wanted.dataset.layout, "quick"):
+    if found := problems(config, wanted.dataset, "quick"):
         raise BadInput(
             f"{data} is not what was prepared",
             "the files of its manifest",
@@ -97,6 +98,7 @@ def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path
     implementation, venv = Path(image.implementation).absolute(), Path(image.venv)
     command = process.command(implementation, wanted.result.config, environment, venv)
     files.write_json(folder / "environment.json", _environment(image))
+    (folder / "logs").mkdir(exist_ok=True)  # vendors' implementations take it for granted
 
     def stored(id: local.Id) -> None:
         facts = {"launcher": "local", "id": id.as_json(), "started": _now(), "cores": taken.numbers}
@@ -114,9 +116,10 @@ def _finish(config: Config, wanted: Plan, image: Image, content: manifest.Manife
     id = local.Id(**job["id"])
     cause = _wait(wanted, attempt, id, home, wanted.result.time_limit_minutes)
     _collect(home)
-    log = logs.read(home / "result.txt")
+    log = logs.read(home / "result.txt", wanted.task.key)
     status = local.exit_status(home)
-    outcome = cause or ("failed" if log.minutes is None else "converged" if log.converged else "not_converged")
+    untrained = log.minutes is None or log.rehearsal
+    outcome = cause or ("failed" if untrained else "converged" if log.converged else "not_converged")
     facts = {
         "attempt": attempt.number,
         "wanted": attempt.wanted,
@@ -226,7 +229,8 @@ def _failure(config: Config, wanted: Plan, attempt: Attempt, home: Path) -> Podi
     )
     output = home / local.OUTPUT
     last = output.read_text(encoding="utf-8", errors="replace").splitlines()[-8:] if output.exists() else []
-    found = f"{attempt.outcome}, exit status {attempt.record['exit_status']}; the last lines of {output}:"
+    how = "a rehearsal, which trains nothing" if logs.read(home / "result.txt").rehearsal else attempt.outcome
+    found = f"{how}, exit status {attempt.record['exit_status']}; the last lines of {output}:"
     return BadEnvironment(
         f"attempt {attempt.number} of {wanted.benchmark} on {wanted.system.name} is no run",
         "a log with run_start and run_stop",
