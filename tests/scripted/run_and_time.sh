@@ -10,6 +10,7 @@ line() { # line TYPE KEY VALUE [METADATA]
     "$(date +%s%3N)" "$1" "$2" "$3" "${4:+, $4}" >>"$log"
 }
 
+[ -z "${REHEARSED:-}" ] || line POINT_IN_TIME podium_rehearsal true
 line POINT_IN_TIME cache_clear true
 line INTERVAL_START init_start null
 line POINT_IN_TIME submission_benchmark "\"$BENCHMARK\""

@@ -67,6 +67,13 @@ def fetch(config: Config, dataset: DataSet) -> manifest.Manifest:
 
     Raises BadInput for a file that no source gives with the right content, BadEnvironment for a full disk.
     """
+    if dataset.as_it_is:
+        raise BadInput(
+            f"{dataset.name} is read where it lies",
+            "a layout that is made of fetched files",
+            f"layout {dataset.layout}",
+            f"podium prepare {dataset.name} --config {config.path}",
+        )
     raw = plan.raw_folder(config, dataset.name)
     items = wanted(config, dataset)
     advice = "correct the source in the config, or place the files yourself and use source file:FOLDER"

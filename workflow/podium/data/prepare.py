@@ -20,6 +20,7 @@ import yaml
 
 from podium import config as configuration
 from podium import files, manifest, plan
+from podium.data import bring
 from podium.data.job import Job
 from podium.errors import BadInput
 
@@ -150,7 +151,7 @@ class _Help(argparse.Action):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dataset", choices=DATASETS)
+    parser.add_argument("dataset", help=", ".join(DATASETS) + "; or any set of the config that is read as it is")
     parser.add_argument("-h", "--help", action=_Help, nargs=0, help="this help, with every form, layout and parameter")
     parser.add_argument("--from", dest="source", type=Path, metavar="DIR", help="the source (default: from the config)")
     parser.add_argument("--layout", help="the layout (default: from the config)")
@@ -182,11 +183,16 @@ def main(args: argparse.Namespace) -> int:
     else:
         config = configuration.load(args.config)
         dataset = config.dataset(args.dataset)
+        if dataset.as_it_is:
+            return _tell(args, dataset.layout, plan.data_folder(config, dataset), bring.bring(config, dataset))
         source, layout = plan.raw_folder(config, dataset.name), dataset.layout
         to, params = plan.layout_folder(config, dataset), dict(dataset.params)
     if args.take is not None:
         params["take"] = args.take
-    made = prepare(args.dataset, source, layout, to, params, args.workers)
+    return _tell(args, layout, to, prepare(args.dataset, source, layout, to, params, args.workers))
+
+
+def _tell(args: argparse.Namespace, layout: str, to: Path, made: manifest.Manifest) -> int:
     if args.json:
         print(json.dumps(made.as_json(), indent=1))
     else:
