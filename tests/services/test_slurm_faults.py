@@ -1,6 +1,6 @@
 """Everything that goes wrong around a run on Slurm.
 
-After each: no attempt lost, none twice, the ledger tells the truth, the next command continues. README.md has the table.
+After each: no attempt lost, none twice, the ledger tells the truth, the next command continues. README.md has a table.
 """
 
 from __future__ import annotations

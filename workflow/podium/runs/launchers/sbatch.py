@@ -175,7 +175,7 @@ def _step(job: Job, options: Options, mpi: str | None) -> list[str]:
 
 def mpi_type(listed: str) -> str | None:
     """The best type of `srun --mpi=list` for ranks of one training: pmix, else pmi2, else Slurm's default (None)."""
-    words = re.findall(r"[a-z0-9_]+", listed.partition(":")[2])
+    words = re.findall(r"^(?:srun:)?\s*(\w+)\s*$", listed, re.MULTILINE)
     return next((name for name in ("pmix", "pmi2") if name in words), None)
 
 
