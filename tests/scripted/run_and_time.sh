@@ -28,5 +28,10 @@ line INTERVAL_START block_start null '"first_epoch_num": 1, "epoch_count": 1'
 line POINT_IN_TIME eval_accuracy "$QUALITY" '"epoch_num": 1'
 line INTERVAL_END block_stop null '"first_epoch_num": 1'
 sleep "${SLEEP:-0}"
+case "${STATUS:-}" in
+  nan) line POINT_IN_TIME train_loss NaN; sleep 30 ;;
+  half) printf ':::MLLOG {"namespace": "", "time_ms": 17' >>"$log"; kill -9 $$ ;;
+  full) dd if=/dev/zero of="$LOGDIR/ballast" bs=1M || true; line POINT_IN_TIME train_samples 1; exit 1 ;;
+esac
 [ "${STATUS:-}" = silent ] && { echo "no run_stop: the machine is gone" >&2; exit 7; }
 line INTERVAL_END run_stop null "\"status\": \"$STATUS\""

@@ -20,8 +20,8 @@ from podium.runs.watch import Ending
 from podium.verdict import attempts
 from podium.verdict.reading import logs
 
-# What podium ended a training for that went on, but not to its target: it missed it, and its run is not made again.
-MISSED = ("not a number", "time is up")
+# What a training was ended for that went on, but not to its target: it missed it, and its run is not made again.
+MISSED = ("not a number", "time is up", "time limit")
 
 
 def finish(config: Config, wanted: Plan, made: Made, attempt: Attempt, ending: Ending) -> Attempt:
@@ -89,7 +89,7 @@ def judge(log: logs.Run, ending: Ending) -> tuple[str, str]:
         return ("converged" if log.converged else "not_converged"), f"run_stop {log.status}"
     if ending.log.not_a_number and ending.cause in ("", "not a number"):
         return "not_converged", ending.log.not_a_number
-    if ending.cause in MISSED:
+    if ending.cause in MISSED and log.started is not None:
         return "not_converged", ending.cause
     if ending.cause == "cancelled" or ending.cause == "degraded":
         return "cancelled", ending.cause
