@@ -24,7 +24,5 @@ def detect(folder: Folder) -> Style | None:
         if MANY.search(code) and ENVIRONMENT.search(code) and "docker" not in code:
             found = HOSTS.search(code)
             notes = (f"{name} names hosts or a host file of its own: {found[1]}",) if found else ()
-            return Style(
-                "host", name, "local", "process", logs=("*.log", "*.txt"), network=bool(found), notes=notes
-            )
+            return Style("host", name, "local", "process", logs=("*.log", "*.txt"), network=bool(found), notes=notes)
     return None
