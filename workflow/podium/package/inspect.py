@@ -51,7 +51,7 @@ def _official(config: Config) -> dict[str, Any]:
     ours = check.check_tree(tree, round)
     found = lint(tree, round)
     official_words = [f"{name}: {line}" for name, answer in said.items() for line in answer["messages"]]
-    own = [f"{item['rule']}: {item['path']}: {item['found']}" for item in ours["findings"]]
+    own = [f"{item['rule']}: {item['file']}: {item['found']}" for item in ours["findings"]]
     stopped = [*(name for name, answer in said.items() if not answer["passed"])]
     stopped += ["podium"] if ours["verdict"] != "compliant" else []
     stopped += ["lint"] if found else []

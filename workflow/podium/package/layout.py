@@ -238,7 +238,14 @@ def _add_implementation(source: Source, verdict: dict[str, Any], tree: Path) -> 
         "system": files.read_json(source.description),
         "implementation": item.implementation,
         "config": f"configs/{item.result.config}.env",
-        "image": {"reference": image.reference, "python": image.python, "packages": dict(image.packages)},
+        "image": {
+            "engine": image.engine,
+            "reference": image.reference,
+            "digest": image.digest,
+            "base": image.base,
+            "python": image.python,
+            "packages": dict(image.packages),
+        },
         "commit": image.commit,
         "data": {
             "set": item.dataset.name,

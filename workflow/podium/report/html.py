@@ -17,7 +17,7 @@ from podium import files, plan
 from podium.config import Config
 from podium.package import sources, system
 from podium.package.sources import Source
-from podium.report import board, plot, runs, status
+from podium.report import board, figures, plot, runs, status
 from podium.report.plot import Band, Column, Line, Span
 from podium.report.runs import Told
 from podium.verdict.score.score import heading, label
@@ -39,7 +39,7 @@ def page(config: Config) -> str:
     found = sources.sources(config)
     told = {source.name: runs.attempts(source) for source in found}
     seen = board.board(config)
-    spans, begin = _timeline(found, told)
+    spans, begin = timeline(found, told)
     return environment.get_template("page.html.j2").render(
         heading=heading(config),
         label=label(config),
@@ -47,7 +47,7 @@ def page(config: Config) -> str:
         board=seen,
         clock=status.clock(seen),
         reasons=status.reasons(seen.rows),
-        results=[_result(source, told[source.name]) for source in found],
+        results=[result(source, told[source.name]) for source in found],
         systems=[_system(source) for source in {source.item.system.name: source for source in found}.values()],
         timeline=plot.timeline(spans, begin),
         spans=spans,
@@ -55,7 +55,7 @@ def page(config: Config) -> str:
     )
 
 
-def _result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
+def result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
     """One result's section: its verdict and score, a row for each attempt, the plots."""
     config, item = source.config, source.item
     path = plan.verdict_file(config, item)
@@ -144,7 +144,7 @@ def _band(verdict: Mapping[str, Any] | None, unit: str) -> tuple[Band | None, st
     return Band(low, high, words), words
 
 
-def _timeline(found: Sequence[Source], told: Mapping[str, Sequence[Told]]) -> tuple[list[Span], str]:
+def timeline(found: Sequence[Source], told: Mapping[str, Sequence[Told]]) -> tuple[list[Span], str]:
     """The attempts of all results as bars; one that has not ended reaches to the last end that is known."""
     launched = []
     for source in found:
@@ -189,9 +189,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium report`: writes reports/index.html."""
+    """`podium report`: writes reports/index.html, and the plots as files into reports/figures."""
     config = configuration.load(args.config)
     path = report_file(config)
+    figures.write(config)
     files.write_text(path, page(config))
     print(json.dumps({"report": str(path)}) if args.json else f"report: {path}")
     return 0
