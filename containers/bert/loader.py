@@ -183,13 +183,23 @@ def fit(lengths: Sequence[int], counts: Sequence[int], width: int) -> list[tuple
 
 
 def longest(count: int, sizes: Sizes) -> Batch:
-    """So many sequences as long as can be, to warm up on; 15 % of each is masked."""
+    """So many sequences as long as can be, to warm up on; 15 % of each is masked.
+
+    No tensor is there twice: what is compiled for two that are the same is compiled again for two that are not.
+    """
     width = sizes.max_position_embeddings
     everything = torch.arange(count * width).view(count, width)
     masked_at = everything[:, 1 : 1 + max(width * 15 // 100, 1)].flatten()
-    one, zero = torch.ones_like(everything), torch.zeros_like(everything)
-    first_at = everything[:, 0].contiguous()
-    return Batch(zero, zero, everything % width, one, masked_at, first_at, zero.flatten()[masked_at], zero[:, 0])
+    return Batch(
+        input_ids=torch.zeros_like(everything),
+        segments=torch.zeros_like(everything),
+        positions=everything % width,
+        owners=torch.ones_like(everything),
+        masked_at=masked_at,
+        first_at=everything[:, 0].clone(),
+        masked_ids=torch.zeros_like(masked_at),
+        next_labels=torch.zeros_like(everything[:, 0]),
+    )
 
 
 def _pass(files: Sequence[Path], sizes: Sizes, cut: Cut, draw: np.random.Generator) -> Iterator[Row]:

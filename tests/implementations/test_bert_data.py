@@ -137,9 +137,10 @@ def test_every_sequence_is_evaluated_once(bert, sizes, rng, tmp_path, processes)
     assert sorted(found) == sorted(contents(rows))
 
 
-def test_the_longest_batch_fills_every_row(bert, sizes):
+def test_the_longest_batch_fills_every_row_and_has_no_tensor_twice(bert, sizes):
     batch = bert.loader.longest(3, sizes)
     assert batch.input_ids.shape == (3, TOKENS) and (batch.owners == 1).all()
+    assert len({tensor.data_ptr() for tensor in batch}) == len(batch)  # or it would be compiled twice
     assert len(batch.masked_at) == len(batch.masked_ids) == 3 and batch.first_at.tolist() == [0, TOKENS, 2 * TOKENS]
 
 
