@@ -14,7 +14,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import refuse_subset
+from podium.data.verify import refuse_unofficial
 from podium.errors import BadInput, Findings
 from podium.images import lock
 from podium.package import text
@@ -73,7 +73,7 @@ def _check_data(config: Config, item: Plan, verdict: dict[str, Any]) -> None:
     if config.submission.division != "closed":
         return
     content = manifest.read(plan.layout_folder(config, item.dataset))
-    refuse_subset(config, item.dataset, content)
+    refuse_unofficial(config, item.dataset, content)
     for attempt in verdict["counted"]:
         record = files.read_json(plan.result_folder(config, item) / str(attempt) / "run.json")
         if record["data"] != content.sha256:

@@ -23,7 +23,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import problems, refuse_subset
+from podium.data.verify import problems, refuse_unofficial
 from podium.errors import BadEnvironment, BadInput, Findings, PodiumError
 from podium.images import lock
 from podium.images.engines import process
@@ -87,7 +87,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             f"podium verify {wanted.dataset.name} --config {config.path}",
         )
     content = manifest.read(data)
-    refuse_subset(config, wanted.dataset, content)
+    refuse_unofficial(config, wanted.dataset, content)
     return content
 
 
