@@ -1,4 +1,4 @@
-"""Wikipedia for BERT: from the published text, WikiExtractor's output or a dump, to the instances that the reference makes."""
+"""Wikipedia for BERT: from the published text, or from a dump, to the instances that the reference makes."""
 
 from podium.data.wikipedia import layouts
 from podium.data.wikipedia.again import rederive
