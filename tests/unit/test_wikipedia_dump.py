@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from podium.data import wikipedia
 from podium.data.demo import wikipedia as demo
 from podium.data.job import Job
+from podium.data.tasks import runner
 from podium.data.wikipedia import dump, extract
-from podium.data.wikipedia.tasks import runner
 from podium.data.wikipedia.wikitext import paragraphs
 from podium.errors import BadEnvironment, BadInput
 from podium.files import hash_file, walk

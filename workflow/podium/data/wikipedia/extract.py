@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from podium import files
+from podium.data.tasks import Run
 from podium.data.wikipedia import dump
-from podium.data.wikipedia.tasks import Run
 from podium.data.wikipedia.wikitext import paragraphs
 from podium.errors import BadInput
 

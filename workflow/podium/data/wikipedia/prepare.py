@@ -12,6 +12,7 @@ from typing import Any
 
 from podium import files
 from podium.data.job import Job
+from podium.data.tasks import Run, runner
 from podium.data.wikipedia import (
     evaluation,
     extract,
@@ -27,7 +28,6 @@ from podium.data.wikipedia import (
 )
 from podium.data.wikipedia.instances import Recipe, build
 from podium.data.wikipedia.layouts import LAYOUTS, PACKED, SHUFFLED, TEXT, Layout
-from podium.data.wikipedia.tasks import Run, runner
 from podium.data.wikipedia.unpack import unpack
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadInput
