@@ -23,7 +23,7 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import refuse_subset
+from podium.data.verify import refuse_unofficial
 from podium.errors import BadInput, Findings
 from podium.package import scrub, sources, system, text
 from podium.package.detect import Names
@@ -164,7 +164,7 @@ def _check_data(source: Source, verdict: dict[str, Any]) -> None:
     if config.submission.division != "closed":
         return
     content = manifest.read(plan.layout_folder(config, item.dataset))
-    refuse_subset(config, item.dataset, content)
+    refuse_unofficial(config, item.dataset, content)
     for attempt in verdict["counted"]:
         record = files.read_json(source.folder / str(attempt) / "run.json")
         if record["data"] != content.sha256:

@@ -10,7 +10,7 @@ from typing import Any
 
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import problems, refuse_subset
+from podium.data.verify import problems, refuse_unofficial
 from podium.errors import BadInput
 from podium.images import engines, lock
 from podium.images.engines import enroot
@@ -114,7 +114,7 @@ def _checked_data(config: Config, wanted: Plan) -> manifest.Manifest:
             f"podium verify {wanted.dataset.name} --config {config.path}",
         )
     content = manifest.read(data)
-    refuse_subset(config, wanted.dataset, content)
+    refuse_unofficial(config, wanted.dataset, content)
     return content
 
 
