@@ -6,7 +6,7 @@ import datetime
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ class Result:
     attempts: int | None
     time_limit_minutes: float
     stop_when_lost: bool
+    environment: Mapping[str, str] = field(default_factory=dict)  # beyond the run contract; set by nightlies alone
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,28 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class NightlyResult:
+    """What a night runs of one of the results: so many runs, cut short after samples or minutes, or to the target."""
+
+    system: str
+    benchmark: str
+    runs: int
+    samples: int | None
+    minutes: float | None
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """What a night runs, what change matters (percent), the site's command for more facts, and who is told."""
+
+    results: tuple[NightlyResult, ...]
+    smallest_percent: float
+    ignore_percent: float
+    facts: str | None
+    webhook: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -172,6 +195,7 @@ class Config:
     watch: Watch
     checker_version: str
     package: Package
+    nightly: Nightly
 
     @property
     def inhouse(self) -> bool:
@@ -277,6 +301,7 @@ def from_mapping(value: Any, path: Path) -> Config:
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
         package=_package(value["package"], path),
+        nightly=_nightly(value["nightly"]),
     )
     for result in config.results:
         config.system(result.system)
@@ -349,6 +374,11 @@ def _check_own(config: Config) -> None:
             config.submission.division,
             f"edit {config.path}",
         )
+
+
+def _nightly(value: Mapping[str, Any]) -> Nightly:
+    results = tuple(NightlyResult(**{"samples": None, "minutes": None} | item) for item in value["results"])
+    return Nightly(**{"facts": None, "webhook": None} | value | {"results": results})
 
 
 @cache
