@@ -16,6 +16,7 @@ from podium.errors import BadInput
 WORKFLOW = Path(__file__).resolve().parents[1]
 REPOSITORY = WORKFLOW.parent
 DEFAULT = Path("config/config.yaml")
+OPEN = ("system", "price_per_accelerator_hour", "memory_gigabytes", "time_limit_minutes")  # of reproduce: may be absent
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,26 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Reproduce:
+    """How another submitter's result is run again and compared.
+
+    `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
+    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data` are
+    folders for variables of foreign scripts that no data set of ours stands for.
+    """
+
+    system: str | None
+    runs: int
+    margin: float
+    confidence: float
+    price_per_accelerator_hour: float | None
+    network: bool
+    memory_gigabytes: float | None
+    time_limit_minutes: float | None
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -86,6 +107,7 @@ class Config:
     datasets: Mapping[str, DataSet]
     transfer: Transfer
     checker_version: str
+    reproduce: Reproduce
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
@@ -168,7 +190,10 @@ def from_mapping(value: Any, path: Path) -> Config:
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         checker_version=value["checker"]["version"],
+        reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
     )
+    if config.reproduce.system is not None:
+        config.system(config.reproduce.system)
     for result in config.results:
         config.system(result.system)
     return config
