@@ -13,7 +13,8 @@ import yaml
 from podium import cli, plan
 from podium import config as configuration
 from podium.runs import contract
-from podium.verdict import logs, official
+from podium.verdict.official import unmodified
+from podium.verdict.reading import logs
 from support import REPOSITORY
 
 # As containers/README.md has it: the config first, then what the run is told, then the entry.
@@ -71,16 +72,16 @@ def test_a_tiny_run_reaches_its_target_and_the_official_checker_passes_its_log(d
     [wanted] = plan.plans(config)
     data, output = plan.layout_folder(config, wanted.dataset).absolute(), tmp_path / "logs"
     output.mkdir()
-    told = contract.environment(config, wanted, 4711, data, output) | {"DATADIR": "/data", "LOGDIR": "/logs"}
+    told = contract.environment(config, wanted, 4711)
     docker(
         *("run", *LOCKED_UP, "--user", f"{os.getuid()}:{os.getgid()}"),
-        *("--volume", f"{data}:/data:ro", "--volume", f"{output}:/logs"),
+        *("--volume", f"{data}:{contract.DATA}:ro", "--volume", f"{output}:{contract.LOGS}"),
         *(image, "bash", "-euc", START, "run", *(f"{name}={content}" for name, content in told.items())),
     )
     log = output / "mllog.txt"
     run = logs.read(log)
     assert run.converged and run.seed == 4711 and run.evaluations[-1].value >= 0.8
-    verdict = official.check_log(log, config.submission.round)
+    verdict = unmodified.check_log(log, config.submission.round)
     assert verdict.passed, verdict.messages
 
 

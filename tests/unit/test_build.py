@@ -7,7 +7,6 @@ import pytest
 from podium import files, plan
 from podium.errors import BadEnvironment, BadInput
 from podium.images import build, lock
-from podium.images.engines import process
 from support import SCRIPTED, first_plan
 
 
@@ -97,12 +96,3 @@ def test_the_index_of_torch(monkeypatch, variable, answers, index):
     monkeypatch.setenv(build.TORCH_INDEX_VARIABLE, variable)
     monkeypatch.setattr(requests, "head", head)
     assert build.torch_index() == index
-
-
-def test_the_command_of_engine_process_is_pure(tmp_path):
-    command = process.command(tmp_path / "a b", "tiny", {"SEED": "7"}, tmp_path / "venv")
-    assert command[:2] == ["env", "-i"]
-    assert "SEED=7" in command
-    assert str(tmp_path / "a b") in command
-    config, seed = command.index("tiny"), command.index("SEED=7")
-    assert config < seed, "the contract is set after the config was sourced"

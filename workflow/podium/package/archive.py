@@ -20,7 +20,7 @@ from podium.config import Config
 from podium.errors import BadInput, Findings
 from podium.package.layout import manifest_file
 from podium.progress import bar
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 
 def archive(config: Config) -> dict[str, Any]:

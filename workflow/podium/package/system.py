@@ -20,7 +20,7 @@ from podium import config as configuration
 from podium import files, plan
 from podium.config import Config, System
 from podium.images import lock
-from podium.verdict.score import DEMO_LABEL
+from podium.verdict.score.score import DEMO_LABEL
 
 FIELDS = (
     "submitter",

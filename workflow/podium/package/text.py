@@ -10,7 +10,7 @@ import yaml
 
 from podium.config import Config
 from podium.plan import Plan
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 
 def tree_readme(config: Config, plans: Sequence[Plan], verdicts: Sequence[Mapping[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from podium.config import Config
 from podium.package.archive import archive_file, checked_file, receipt_file
 from podium.plan import Plan
 from podium.runs import ledger
-from podium.verdict.score import label
+from podium.verdict.score.score import label
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from podium.config import Config
 from podium.plan import Plan
 from podium.report import board, plot
 from podium.runs import ledger
-from podium.verdict import logs
-from podium.verdict.score import label
+from podium.verdict.reading import logs
+from podium.verdict.score.score import label
 
 
 def page(config: Config) -> str:

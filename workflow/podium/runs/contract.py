@@ -5,18 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from podium.config import Config
+from podium.images.engines import Mount
 from podium.plan import Plan
 
+DATA, LOGS = "/data", "/logs"  # where a run finds the prepared layout, and leaves its MLLOG file
 
-def environment(config: Config, plan: Plan, seed: int, data: Path, logs: Path) -> dict[str, str]:
-    """The environment of one run. Identity comes from the config, so that no log can carry a placeholder.
 
-    `data` is the prepared layout, `logs` the folder for the MLLOG file; both become absolute.
-    """
+def mounts(data: Path, logs: Path) -> tuple[Mount, ...]:
+    """What a run sees of the machine: `data`, the prepared layout, to read; `logs` to write to."""
+    return Mount(data.absolute(), DATA), Mount(logs.absolute(), LOGS, read_only=False)
+
+
+def environment(config: Config, plan: Plan, seed: int) -> dict[str, str]:
+    """The environment of one run. Identity comes from the config, so that no log can carry a placeholder."""
     threads = str(plan.system.threads)
     return {
-        "DATADIR": str(data.absolute()),
-        "LOGDIR": str(logs.absolute()),
+        "DATADIR": DATA,
+        "LOGDIR": LOGS,
         "SEED": str(seed),
         "NEXP": "1",
         "DGXNNODES": str(plan.system.nodes),

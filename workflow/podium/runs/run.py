@@ -25,14 +25,14 @@ from podium import files, manifest, plan
 from podium.config import Config
 from podium.data.verify import problems, refuse_subset
 from podium.errors import BadEnvironment, BadInput, Findings, PodiumError
-from podium.images import lock
-from podium.images.engines import process
+from podium.images import engines, lock
 from podium.images.lock import Image
 from podium.plan import Plan
 from podium.runs import contract, cores, ledger
 from podium.runs.launchers import local
 from podium.runs.ledger import Attempt
-from podium.verdict import attempts, logs
+from podium.verdict import attempts
+from podium.verdict.reading import logs
 
 POLL = 0.1  # seconds between two looks at a running attempt
 STAMP = "stamp.json"  # Snakemake's output: it deletes its outputs before a job, which must never befall a record
@@ -45,7 +45,7 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
     another cause than its training.
     """
     folder = plan.result_folder(config, wanted)
-    image = lock.read(plan.image_file(config, wanted))
+    image = engines.of(wanted.system.engine).held(lock.read(plan.image_file(config, wanted)))
     data = plan.layout_folder(config, wanted.dataset)
     content = _checked_data(config, wanted, data)
     # What a log carries or was made with: change any of it, and the run is another run.
@@ -92,16 +92,26 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
 
 
 def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path, attempt: Attempt) -> None:
-    environment = contract.environment(config, wanted, attempt.seed, data, folder / "logs")
-    implementation, venv = Path(image.implementation).absolute(), Path(image.venv)
-    command = process.command(implementation, wanted.result.config, environment, venv)
+    logs_folder = folder / "logs"
+    logs_folder.mkdir(exist_ok=True)
     files.write_json(folder / "environment.json", _environment(image))
+    taken = cores.take(wanted.system.threads)
+    command = engines.of(wanted.system.engine).command(
+        engines.Run(
+            image=image,
+            config=wanted.result.config,
+            environment=contract.environment(config, wanted, attempt.seed),
+            mounts=contract.mounts(data, logs_folder),
+            name=engines.name(folder),
+            gpus=tuple(range(wanted.system.gpus_per_node)),
+            cores=taken.numbers,
+        )
+    )
 
     def stored(id: local.Id) -> None:
         facts = {"launcher": "local", "id": id.as_json(), "started": _now(), "cores": taken.numbers}
         files.write_json(folder / "job.json", facts)
 
-    taken = cores.take(wanted.system.threads)
     local.submit(folder, command, taken, stored)
 
 
