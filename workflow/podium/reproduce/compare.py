@@ -7,6 +7,7 @@ the reference points of the round. Where convergence differs, the verdict is on 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,10 +17,11 @@ from typing import Any
 from podium.reproduce import differences, expected, statistics
 from podium.reproduce.differences import Difference
 from podium.reproduce.statistics import Ratio
-from podium.verdict import rcptest, score
-from podium.verdict.digest import Digest
-from podium.verdict.hearing import Hearing
-from podium.verdict.rcptest import Outcome
+from podium.verdict.official import rcptest
+from podium.verdict.official.hearing import Hearing
+from podium.verdict.official.rcptest import Outcome
+from podium.verdict.reading.digest import Digest
+from podium.verdict.score import score
 
 REPRODUCED, FASTER, SLOWER, NOT = "reproduced", "faster", "slower", "not comparable"
 THROUGHPUT_LOGS = 3  # logs of each side that are read for their throughput
@@ -43,7 +45,7 @@ class Side:
 
     def points(self, way: str) -> list[float]:
         """Epochs (or samples) to the target of the runs that reached it."""
-        found = [log.samples.value if way == rcptest.SAMPLES else log.epochs.value for log in self.converged]
+        found = [log.samples.point if way == rcptest.SAMPLES else log.epochs.point for log in self.converged]
         return [float(value) for value in found]
 
     @property
@@ -54,7 +56,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict in a word, its sentence, and all that it rests on. `percent` is how much slower (negative: faster)."""
+    """The verdict in a word, its sentence, and what it rests on. `percent` is how much slower (negative: faster)."""
 
     verdict: str
     percent: float | None
@@ -86,7 +88,9 @@ def compare(theirs: Side, mine: Side, benchmark: str, round: str, margin: float,
     speed = ratio(_each(theirs, way), _each(mine, mine_way))
     convergence = ratio(theirs.points(way), mine.points(mine_way))
     time = ratio(theirs.minutes, mine.minutes)
-    rates = [expected.of(expected.throughput(log) for log in list(side.logs)[:THROUGHPUT_LOGS]) for side in (theirs, mine)]
+    rates = [
+        expected.of(expected.throughput(log) for log in list(side.logs)[:THROUGHPUT_LOGS]) for side in (theirs, mine)
+    ]
     outcome = _rcp(mine, benchmark, round, mine_way)
     obstacles = _obstacles(theirs, mine, benchmark, outcome)
     verdict, decisive, reasons = _verdict(obstacles, speed, convergence, time)
@@ -109,7 +113,12 @@ def compare(theirs: Side, mine: Side, benchmark: str, round: str, margin: float,
         rcp=_rcp_facts(outcome),
         differences=tuple(differences.systems(theirs.description, mine.description)),
         fallbacks=tuple(
-            {"what": what, "where": where, "theirs too": str(what in theirs_too).lower(), "do": differences.advice(what)}
+            {
+                "what": what,
+                "where": where,
+                "theirs too": str(what in theirs_too).lower(),
+                "do": differences.advice(what),
+            }
             for what, where in slipped.items()
         ),
     )
@@ -133,7 +142,7 @@ def _rcp_facts(outcome: Outcome) -> dict[str, Any]:
     return {
         "answer": "pass" if answer.passed else "fail",
         "message": answer.message,
-        "mean": answer.mean,
+        "mean": answer.mean if answer.mean is not None and math.isfinite(answer.mean) else None,
         "reference": reference.mean if reference else None,
         "fastest": answer.fastest,
     }
@@ -150,14 +159,20 @@ def _obstacles(theirs: Side, mine: Side, benchmark: str, outcome: Outcome) -> li
     sizes = (theirs.batch_size, mine.batch_size)
     if None not in sizes and sizes[0] != sizes[1]:
         found.append(f"global batch size {sizes[1]}, theirs {sizes[0]}: another batch size converges otherwise")
-    answer = outcome.answer
-    if answer is not None and not answer.passed and answer.mean is not None and answer.fastest is not None:
-        if answer.mean < answer.fastest and len(mine.converged) > 1:
-            found.append(
-                f"mine converges in {answer.mean:.6g}, faster than the reference can ({answer.fastest:.6g}): not the "
-                "same training"
-            )
+    if too_fast := _too_fast(outcome, len(mine.converged)):
+        found.append(too_fast)
     return found
+
+
+def _too_fast(outcome: Outcome, runs: int) -> str:
+    """Why the reference points say that this is another training; empty where they do not."""
+    answer = outcome.answer
+    if answer is None or answer.passed or answer.mean is None or answer.fastest is None or runs < 2:
+        return ""
+    if not answer.mean < answer.fastest:
+        return ""
+    means = f"{answer.mean:.6g}, faster than the reference can ({answer.fastest:.6g})"
+    return f"mine converges in {means}: not the same training"
 
 
 def _verdict(

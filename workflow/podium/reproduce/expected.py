@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podium.verdict import logs
+from podium.verdict.reading import logs
 
 UNTIL = 500  # values of throughput that are enough for a median
 

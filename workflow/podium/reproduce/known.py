@@ -7,8 +7,9 @@ from pathlib import Path
 
 from podium.reproduce.discover import Published, Tree
 from podium.reproduce.plan import Known
-from podium.verdict import cache, score
-from podium.verdict.digest import Digest
+from podium.verdict.reading import cache
+from podium.verdict.reading.digest import Digest
+from podium.verdict.score import score
 
 
 def digests(tree: Tree, round: str) -> Mapping[Path, Digest]:

@@ -21,8 +21,8 @@ SAME, MORE, LESS, OPEN = "same", "more", "less", "open"
 class Ratio:
     """Mine over theirs (of geometric means) with its interval; 1.0 is equal.
 
-    `answer`: same (the interval lies within the margin), more or less (beyond 1.0), open (it holds both). `p` is that of
-    the TOST: below alpha they are the same. `needed` is about how many runs of mine would close an open answer.
+    `answer`: same (the interval lies within the margin), more or less (beyond 1.0), open (it holds both). `p` is that
+    of the TOST: below alpha they are the same. `needed` is about how many runs of mine would close an open answer.
     """
 
     value: float
@@ -51,14 +51,16 @@ def ratio(theirs: Sequence[float], mine: Sequence[float], margin: float, confide
     limit = math.log1p(margin)
     half = _quantile(confidence, freedom) * error
     low, high = difference - half, difference + half
-    p = max(_tail((difference + limit) / error, freedom), _tail((limit - difference) / error, freedom)) if error else 0.0
+    p = (
+        max(_tail((difference + limit) / error, freedom), _tail((limit - difference) / error, freedom))
+        if error
+        else 0.0
+    )
     if not error:
         p = float(abs(difference) >= limit)
     answer = SAME if -limit < low and high < limit else MORE if low > 0 else LESS if high < 0 else OPEN
     needed = _needed(theirs, mine, difference, limit, confidence) if answer == OPEN else None
-    return Ratio(
-        math.exp(difference), math.exp(low), math.exp(high), p, answer, len(theirs), len(mine), needed
-    )
+    return Ratio(math.exp(difference), math.exp(low), math.exp(high), p, answer, len(theirs), len(mine), needed)
 
 
 def score_interval(
