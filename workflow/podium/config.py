@@ -78,7 +78,6 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-<<<<<<< HEAD
 class Reproduce:
     """How another submitter's result is run again and compared.
 
@@ -96,7 +95,9 @@ class Reproduce:
     memory_gigabytes: float | None
     time_limit_minutes: float | None
     data: Mapping[str, str]
-=======
+
+
+@dataclass(frozen=True)
 class Scrub:
     """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
     `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
@@ -142,7 +143,6 @@ class Watch:
     on_nan: str
     on_degraded: str
     prometheus: Path | None
->>>>>>> main
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,8 @@ class Config:
     transfer: Transfer
     watch: Watch
     checker_version: str
-<<<<<<< HEAD
     reproduce: Reproduce
-=======
     package: Package
->>>>>>> main
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
@@ -247,11 +244,8 @@ def from_mapping(value: Any, path: Path) -> Config:
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
-<<<<<<< HEAD
         reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
-=======
         package=_package(value["package"], path),
->>>>>>> main
     )
     if config.reproduce.system is not None:
         config.system(config.reproduce.system)
