@@ -19,6 +19,7 @@ WORKFLOW = Path(__file__).resolve().parents[1]
 REPOSITORY = WORKFLOW.parent
 DEFAULT = Path("config/config.yaml")
 AS_IT_IS = "asis"  # the layout of a set that is neither copied nor prepared
+OPEN = ("system", "price_per_accelerator_hour", "memory_gigabytes", "time_limit_minutes")  # of reproduce: may be absent
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,26 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Reproduce:
+    """How another submitter's result is run again and compared.
+
+    `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
+    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data` are
+    folders for variables of foreign scripts that no data set of ours stands for.
+    """
+
+    system: str | None
+    runs: int
+    margin: float
+    confidence: float
+    price_per_accelerator_hour: float | None
+    network: bool
+    memory_gigabytes: float | None
+    time_limit_minutes: float | None
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Scrub:
     """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
     `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
@@ -194,6 +215,7 @@ class Config:
     transfer: Transfer
     watch: Watch
     checker_version: str
+    reproduce: Reproduce
     package: Package
     nightly: Nightly
 
@@ -300,9 +322,12 @@ def from_mapping(value: Any, path: Path) -> Config:
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
+        reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
         package=_package(value["package"], path),
         nightly=_nightly(value["nightly"]),
     )
+    if config.reproduce.system is not None:
+        config.system(config.reproduce.system)
     for result in config.results:
         config.system(result.system)
     _check_own(config)
