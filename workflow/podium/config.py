@@ -38,6 +38,7 @@ class System:
     gpus_per_node: int
     launcher: str
     engine: str
+    devices: str
     threads: int
     description: Mapping[str, Any]
 
@@ -74,6 +75,16 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Images:
+    """What container images are built with and where they go; `secrets` maps ids to files."""
+
+    base: str | None
+    arguments: Mapping[str, str]
+    secrets: Mapping[str, Path]
+    registry: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -85,6 +96,7 @@ class Config:
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
     transfer: Transfer
+    images: Images
     checker_version: str
 
     def system(self, name: str) -> System:
@@ -167,11 +179,21 @@ def from_mapping(value: Any, path: Path) -> Config:
         ),
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
+        images=_images(value["images"]),
         checker_version=value["checker"]["version"],
     )
     for result in config.results:
         config.system(result.system)
     return config
+
+
+def _images(value: Mapping[str, Any]) -> Images:
+    return Images(
+        base=value.get("base"),
+        arguments={name: str(item) for name, item in value["arguments"].items()},
+        secrets={name: Path(path).expanduser() for name, path in value["secrets"].items()},
+        registry=value.get("registry"),
+    )
 
 
 @cache

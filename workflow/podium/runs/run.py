@@ -26,6 +26,7 @@ from podium.config import Config
 from podium.data.verify import problems, refuse_subset
 from podium.errors import BadEnvironment, BadInput, Findings, PodiumError
 from podium.images import engines, lock
+from podium.images.engines import choose
 from podium.images.lock import Image
 from podium.plan import Plan
 from podium.runs import contract, cores, ledger
@@ -44,7 +45,7 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
     another cause than its training.
     """
     folder = plan.result_folder(config, wanted)
-    image = engines.of(wanted.system.engine).held(lock.read(plan.image_file(config, wanted)))
+    engine, image = choose.runner(wanted.system.engine, lock.read(plan.image_file(config, wanted)))
     data = plan.layout_folder(config, wanted.dataset)
     content = _checked_data(config, wanted, data)
     # What a log carries or was made with: change any of it, and the run is another run.
@@ -65,7 +66,7 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
             print(
                 f"run {wanted.benchmark} {number}: attempt {failed.number} was {failed.outcome}, now {attempt.number}"
             )
-        _launch(config, wanted, image, data, folder / str(attempt.number), attempt)
+        _launch(config, wanted, engine, image, data, folder / str(attempt.number), attempt)
         return _finish(config, wanted, image, content, attempt)
 
 
@@ -90,12 +91,14 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
     return content
 
 
-def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path, attempt: Attempt) -> None:
+def _launch(
+    config: Config, wanted: Plan, engine: str, image: Image, data: Path, folder: Path, attempt: Attempt
+) -> None:
     logs_folder = folder / "logs"
     logs_folder.mkdir(exist_ok=True)
-    files.write_json(folder / "environment.json", _environment(image))
+    files.write_json(folder / "environment.json", {**_environment(image), "engine": engine})
     taken = cores.take(wanted.system.threads)
-    command = engines.of(wanted.system.engine).command(
+    command = engines.of(engine).command(
         engines.Run(
             image=image,
             config=wanted.result.config,
@@ -103,12 +106,13 @@ def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path
             mounts=contract.mounts(data, logs_folder),
             name=engines.name(folder),
             gpus=tuple(range(wanted.system.gpus_per_node)),
+            devices=wanted.system.devices,
             cores=taken.numbers,
         )
     )
 
     def stored(id: local.Id) -> None:
-        facts = {"launcher": "local", "id": id.as_json(), "started": _now(), "cores": taken.numbers}
+        facts = {"launcher": "local", "id": id.as_json(), "started": _now(), "cores": taken.numbers, "engine": engine}
         files.write_json(folder / "job.json", facts)
 
     local.submit(folder, command, taken, stored)
@@ -124,6 +128,8 @@ def _finish(config: Config, wanted: Plan, image: Image, content: manifest.Manife
     _collect(home)
     log = logs.read(home / "result.txt")
     status = local.exit_status(home)
+    if cause or status is None:  # a container does not end with the client that started it
+        engines.end(job["engine"], engines.name(home), local.GRACE)
     outcome = cause or ("failed" if log.minutes is None else "converged" if log.converged else "not_converged")
     facts = {
         "attempt": attempt.number,
