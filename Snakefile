@@ -27,7 +27,7 @@ if "submission" not in config:
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 from podium import config as configuration, plan
 from podium.data import sources, verify
-from podium.package import archive, layout
+from podium.package import archive, inspect, layout
 
 CONFIG = configuration.load_for_snakemake(workflow.configfiles, config)
 PLANS = plan.plans(CONFIG)
@@ -52,7 +52,7 @@ rule all:
         [verify.verified_file(plan.layout_folder(CONFIG, item)) for item in CONFIG.datasets.values()],
         [plan.stamps(CONFIG, item) for item in PLANS],
         [plan.verdict_file(CONFIG, item) for item in PLANS],
-        archive.receipt_file(CONFIG),
+        archive.stamp_file(CONFIG),
         CONFIG.root / "reports" / "index.html",
 
 

@@ -144,7 +144,8 @@ def _asked(question: Any) -> Any:
 
 def compare(path: Path, round: str) -> None:
     """Assert that all that Podium knows of a log is what the official functions say of it."""
-    from podium.verdict import digest, seeds
+    from podium.verdict.official import seeds
+    from podium.verdict.reading import digest
 
     theirs, ours = log(path, round), digest.of_log(path, round)
     assert ours.compliant == theirs.compliant, ours.fall

@@ -28,7 +28,7 @@ ROUND = "3.0.0"
 DIGEST = """
 import resource, sys, time
 from pathlib import Path
-from podium.verdict import digest
+from podium.verdict.reading import digest
 started = time.process_time()
 assert digest.of_log(Path(sys.argv[1]), "3.0.0").compliant
 print(time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

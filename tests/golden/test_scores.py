@@ -6,8 +6,9 @@ import csv
 
 import pytest
 
-from podium.verdict import score_tree, tree
-from podium.verdict.score import olympic
+from podium.verdict import tree
+from podium.verdict.score import rows
+from podium.verdict.score.score import olympic
 from support import SHARED
 
 PUBLISHED = SHARED / "data" / "published"
@@ -37,10 +38,10 @@ def published(name: str) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def scored() -> dict[str, score_tree.Row]:
+def scored() -> dict[str, rows.Row]:
     found = {}
     for version in ("v1.0", "v3.0", "v4.0", "v5.1"):
-        for row in score_tree.scores(tree.read(PUBLISHED / "fixtures" / version), f"{version[1:]}.0"):
+        for row in rows.scores(tree.read(PUBLISHED / "fixtures" / version), f"{version[1:]}.0"):
             found[f"{version}/{row.submitter}/results/{row.system}/{row.benchmark}/"] = row
     return found
 

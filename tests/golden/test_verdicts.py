@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import oracle
 from mutations import mutated
 from podium import manifest
-from podium.verdict import cache, submission, tree
+from podium.verdict import submission, tree
 from podium.verdict.judge import Verdict
+from podium.verdict.reading import cache
 from podium.verdict.submission import Submission
 from support import SHARED
 

@@ -193,7 +193,7 @@ def test_explain_tells_a_rule_a_key_and_all_rules(capsys):
 
 
 def test_every_rule_of_the_catalogue_is_used_and_every_used_one_is_in_it():
-    source = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "podium" / "verdict").glob("*.py"))
+    source = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "podium" / "verdict").rglob("*.py"))
     used = {id for id in rules() if f'"{id}"' in source}
     named = {
         f"log-{key.replace('_', '-')}" for key in ("submission_benchmark", "submission_division", "submission_status")

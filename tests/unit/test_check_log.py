@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import oracle
 from mutations import mutated
-from podium.verdict import compliance, digest, rulefiles
+from podium.verdict.official import compliance, rulefiles
+from podium.verdict.reading import digest
 from support import in_a_process
 from synthetic import log, record, write_log
 
@@ -115,7 +116,7 @@ def test_a_long_log_needs_little_memory(tmp_path):
     lines = log()
     path = write_log(tmp_path / "result_0.txt", [*lines[:-2], *[lines[-3]] * 120_000, *lines[-2:]])
     code = (
-        "import sys; from pathlib import Path; from podium.verdict import digest\n"
+        "import sys; from pathlib import Path; from podium.verdict.reading import digest\n"
         "print(digest.of_log(Path(sys.argv[1]), '3.0.0').compliant)"
     )
     compliant, peak = in_a_process(code, path)

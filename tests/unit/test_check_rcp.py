@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_logging.rcp_checker import rcp_checker
 
-from podium.verdict import rcp, rulefiles
+from podium.verdict.official import rcp, rulefiles
 
 FILES = [
     (round, path.stem.removeprefix("rcps_"))

@@ -13,8 +13,9 @@ import pytest
 import oracle
 from podium import manifest
 from podium.errors import BadInput
-from podium.verdict import cache, submission, tree
+from podium.verdict import submission, tree
 from podium.verdict.findings import ERROR, Finding, rules
+from podium.verdict.reading import cache
 from podium.verdict.submission import Submission
 from synthetic import ROUND, log, record, write_description, write_log
 from synthetic import tree as good_tree

@@ -10,9 +10,11 @@ import pytest
 import synthetic
 from podium import cli
 from podium.runs import run as runs
-from podium.verdict import forecast, forecast_history, forecast_model, rcp, tree
-from podium.verdict.forecast_history import Trial
-from podium.verdict.forecast_model import Interval, Seen
+from podium.verdict import tree
+from podium.verdict.forecast import calibration, forecast, model
+from podium.verdict.forecast.calibration import Trial
+from podium.verdict.forecast.model import Interval, Seen
+from podium.verdict.official import rcp
 from support import SCRIPTED, SHARED, first_plan
 
 FIXTURES = SHARED / "data" / "published" / "fixtures"
@@ -23,7 +25,7 @@ FASTEST = REFERENCE.fastest()
 def told(points, failed: int = 0, required: int = 10, rate: float = 0.25):
     """The forecast of an rnnt result whose runs took these epochs, at `rate` minutes each."""
     seen = Seen(tuple(rate * point for point in points), tuple(map(float, points)), failed, step=1.0)
-    return forecast_model.forecast(seen, required, 1, REFERENCE, FASTEST)
+    return model.forecast(seen, required, 1, REFERENCE, FASTEST)
 
 
 def test_a_finished_result_is_what_it_is():
@@ -54,8 +56,8 @@ def test_runs_that_missed_the_target_leave_fewer_that_may():
     assert good.converges > 0.95 > one.converges > 0.5
     assert two.converges == 0.0 and two.score is None
     seen = [Seen((1.0,) * 3, (49.0,) * 3, failed) for failed in (0, 1, 2)]
-    assert [forecast_model.may_fail(item, 10, 1) for item in seen] == [1, 0, 0]
-    assert forecast_model.may_fail(Seen((1.0,) * 39, (1.0,) * 39, 0), 40, 4) == 1, "only one is left"
+    assert [model.may_fail(item, 10, 1) for item in seen] == [1, 0, 0]
+    assert model.may_fail(Seen((1.0,) * 39, (1.0,) * 39, 0), 40, 4) == 1, "only one is left"
 
 
 def test_before_any_run_has_converged_no_score_is_given():
@@ -80,22 +82,22 @@ def trial(name: int, value: float, known: int = 1) -> Trial:
 def test_history_stretches_so_that_nine_of_ten_hold():
     # Twenty results, of which the forecast interval holds half.
     past = [trial(number, 10 * (1 / 0.9) ** (number / 10)) for number in range(1, 21)]
-    rows = forecast_history.table(past)
+    rows = calibration.table(past)
     assert rows[0].held == 0.5
     assert 0.85 <= rows[0].held_stretched <= 0.95
     assert rows[0].factor == pytest.approx(1.9)
 
 
 def test_too_few_results_teach_nothing():
-    assert forecast_history.factor([trial(number, 30.0) for number in range(8)]) == 1.0
-    assert forecast_history.table([]) == []
+    assert calibration.factor([trial(number, 30.0) for number in range(8)]) == 1.0
+    assert calibration.table([]) == []
 
 
 def test_a_result_never_mends_its_own_interval():
     """One far result among ten: it alone is outside, and it would be inside if its own distance counted."""
     past = [trial(number, 10.0 + 0.01 * number) for number in range(9)] + [trial(99, 40.0)]
-    assert forecast_history.table(past)[0].held_stretched == 0.9
-    assert past[-1].distance == pytest.approx(forecast_history.factor(past))
+    assert calibration.table(past)[0].held_stretched == 0.9
+    assert past[-1].distance == pytest.approx(calibration.factor(past))
 
 
 def result(tmp_path: Path, count: int, **changes) -> Path:
@@ -231,7 +233,7 @@ def past() -> list[Trial]:
 @pytest.mark.skipif(not FIXTURES.is_dir(), reason="no shared/data/published beside the checkout")
 def test_intervals_over_published_results_hold_nine_times_of_ten(past):
     """As they are, over all; and with the factor learnt from all other results, for every number of known runs."""
-    rows = forecast_history.table(past)
+    rows = calibration.table(past)
     for what in ("score", "scaled"):
         mine = [row for row in rows if row.what == what]
         (pooled,) = (row for row in mine if row.known is None)
@@ -239,7 +241,7 @@ def test_intervals_over_published_results_hold_nine_times_of_ten(past):
         assert 0.85 <= pooled.held <= 0.95
         assert 0.85 <= pooled.held_stretched <= 0.95
         for row in mine:
-            if row.known and row.results > forecast_history.ENOUGH:
+            if row.known and row.results > calibration.ENOUGH:
                 assert 0.85 <= row.held_stretched <= 0.97, row
                 assert row.width < 0.25
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import synthetic
 from mutations import mutated
 from podium import cli, files
-from podium.verdict import lint, lint_files, lint_logs, tree
-from podium.verdict.lint_schedule import misnumbered, miss, schedule
+from podium.verdict import tree
+from podium.verdict.lint import contents, lint, logs
+from podium.verdict.lint.schedule import misnumbered, miss, schedule
 from support import REPOSITORY, SHARED
 
 START = 1_681_000_000_000  # ms since 1970: April 2023, in round 3.0
@@ -347,7 +348,7 @@ def test_bad_input_is_named(tmp_path, capsys):
 
 
 def test_every_rule_of_lint_can_be_explained(capsys):
-    used = "".join(Path(module.__file__).read_text() for module in (lint, lint_logs, lint_files))
+    used = "".join(Path(module.__file__).read_text() for module in (lint, logs, contents))
     mine = [name for name in catalogue() if f'"{name}"' in used]
     assert mine == list(catalogue()), "a rule of the catalogue that nothing finds"
     assert cli.main(["explain", "evaluation-schedule"]) == 0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from mlperf_logging.compliance_checker import mlp_parser
 
 from mutations import mutated
-from podium.verdict import logs
-from podium.verdict.logs import Broken, LogLine
+from podium.verdict.reading import logs
+from podium.verdict.reading.logs import Broken, LogLine
 from support import in_a_process
 from synthetic import log, record
 
@@ -102,7 +102,7 @@ def test_a_line_without_end_needs_little_memory(tmp_path):
             file.write(b"\n")
         file.write(RUN[0].encode())
     code = (
-        "import sys; from pathlib import Path; from podium.verdict import logs\n"
+        "import sys; from pathlib import Path; from podium.verdict.reading import logs\n"
         "print(len(logs.read(Path(sys.argv[1])).broken))"
     )
     broken, peak = in_a_process(code, path)

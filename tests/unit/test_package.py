@@ -13,7 +13,7 @@ import pytest
 from podium import cli, files, manifest, plan
 from podium import config as configuration
 from podium.errors import BadInput, Findings
-from podium.package import archive, layout, system
+from podium.package import archive, inspect, layout, nodes, system
 from podium.report import board, html
 from podium.runs import run as runs
 from podium.verdict import check
@@ -29,7 +29,7 @@ def finished(prepared, built):
         wanted = first_plan(config)
         for number in range(count):
             runs.run(config, wanted, number)
-        files.write_json(plan.system_file(config, "host"), system.describe(config, wanted.system))
+        system.write(config, wanted.system, [nodes.collect()])
         return config
 
     return finish
@@ -38,8 +38,7 @@ def finished(prepared, built):
 def packed(config):
     check.check_result(config, first_plan(config))
     content = layout.pack(config)
-    tree = plan.tree_folder(config)
-    files.write_json(archive.checked_file(config), check.check_tree(tree, config.submission.round))
+    inspect.inspect(config)
     return content
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import synthetic
 from podium import cli, files
-from podium.verdict import score_tree, tree
-from podium.verdict.score import olympic
+from podium.verdict import tree
+from podium.verdict.score import rows
+from podium.verdict.score.score import olympic
 
 
 def test_the_fastest_and_the_slowest_are_dropped():
@@ -42,7 +43,7 @@ REFERENCE = 457 / 13  # epochs: the mean of the reference at batch size 3264 in 
 
 
 def scored(place, round: str = synthetic.ROUND):
-    return score_tree.scores(tree.read(place), round)
+    return rows.scores(tree.read(place), round)
 
 
 def respell(place: Path, old: str, new: str) -> None:

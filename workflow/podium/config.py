@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,6 +42,7 @@ class System:
     engine: str
     devices: str
     threads: int
+    slurm: Mapping[str, Any]
     description: Mapping[str, Any]
 
 
@@ -85,6 +88,54 @@ class Images:
 
 
 @dataclass(frozen=True)
+class Scrub:
+    """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
+    `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
+
+    hosts: tuple[str, ...]
+    users: tuple[str, ...]
+    patterns: Mapping[str, str]
+    withhold: tuple[str, ...]
+    allow: tuple[str, ...]
+    allow_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Another cluster's config, and where its work root lies here (None: as that config says)."""
+
+    config: Path
+    root: Path | None
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the submission is made of and where it goes. `deadline` is when it has to be there, with a time zone."""
+
+    deadline: datetime.datetime | None
+    merge: tuple[Merge, ...]
+    scrub: Scrub
+    encrypt: str
+    upload: str | None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is looked for while a run goes on, and what is done about it: `report`, or `cancel` the run.
+
+    `hang_minutes` without a new line is a hang, a throughput below `degraded` of that of the first blocks is degraded.
+    `prometheus` is the file for a node exporter's textfile collector, if one is wanted.
+    """
+
+    hang_minutes: float
+    degraded: float
+    on_hang: str
+    on_nan: str
+    on_degraded: str
+    prometheus: Path | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -97,13 +148,15 @@ class Config:
     datasets: Mapping[str, DataSet]
     transfer: Transfer
     images: Images
+    watch: Watch
     checker_version: str
+    package: Package
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
         if name not in self.systems:
             raise BadInput(
-                f"unknown system {name!r}", _names(self.systems), _nearest(name, self.systems), f"edit {self.path}"
+                f"unknown system {name!r}", _names(self.systems), nearest(name, self.systems), f"edit {self.path}"
             )
         return self.systems[name]
 
@@ -113,7 +166,7 @@ class Config:
             raise BadInput(
                 f"no data set {name!r} in {self.path}",
                 _names(self.datasets),
-                _nearest(name, self.datasets),
+                nearest(name, self.datasets),
                 f"add data.sets.{name} to {self.path}",
             )
         return self.datasets[name]
@@ -180,7 +233,9 @@ def from_mapping(value: Any, path: Path) -> Config:
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         images=_images(value["images"]),
+        watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
+        package=_package(value["package"], path),
     )
     for result in config.results:
         config.system(result.system)
@@ -196,6 +251,42 @@ def _images(value: Mapping[str, Any]) -> Images:
     )
 
 
+def _package(value: Mapping[str, Any], path: Path) -> Package:
+    scrub = value["scrub"]
+    for kind, pattern in scrub["patterns"].items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            expected = "a regular expression"
+            raise BadInput(f"{path}: package.scrub.patterns.{kind}", expected, str(error), f"edit {path}") from error
+    return Package(
+        deadline=_moment(value["deadline"], path) if "deadline" in value else None,
+        merge=tuple(
+            Merge(Path(item["config"]), Path(item["root"]) if "root" in item else None) for item in value["merge"]
+        ),
+        scrub=Scrub(**{key: tuple(item) if isinstance(item, list) else item for key, item in scrub.items()}),
+        encrypt=value["encrypt"],
+        upload=value.get("upload"),
+    )
+
+
+def _moment(text: str, path: Path) -> datetime.datetime:
+    """A date and time with its zone; a deadline without one is another in every office."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        expected = 'a date and time with its zone, in quotes: "2026-05-15T13:00-07:00"'
+        raise BadInput(f"{path}: package.deadline is no moment", expected, repr(text), f"edit {path}")
+    return moment
+
+
+def _watch(value: Mapping[str, Any]) -> Watch:
+    path = value.get("prometheus")
+    return Watch(**{**value, "prometheus": Path(path) if path else None})
+
+
 @cache
 def schema(name: str) -> dict[str, Any]:
     """The JSON schema `workflow/schemas/<name>.schema.yaml`."""
@@ -208,7 +299,7 @@ def catalog(name: str) -> dict[str, Any]:
     path = WORKFLOW / "catalog" / f"{name}.yaml"
     if not path.exists():
         known = sorted(entry.stem for entry in path.parent.glob("*.yaml"))
-        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), _nearest(path.stem, known), "")
+        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), nearest(path.stem, known), "")
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
@@ -223,7 +314,7 @@ def check(value: Any, rules: Mapping[str, Any], path: Path) -> None:
             known = error.schema["properties"]
             for key in sorted(set(error.instance) - set(known)):
                 raise BadInput(
-                    f"{path}: unknown key {key!r} in {place}", _names(known), _nearest(str(key), known), f"edit {path}"
+                    f"{path}: unknown key {key!r} in {place}", _names(known), nearest(str(key), known), f"edit {path}"
                 )
         raise BadInput(
             f"{path}: {place} is wrong", _expected(error), error.message, f"edit {path}; see config/README.md"
@@ -255,7 +346,8 @@ def _names(names: Any) -> str:
     return "one of " + ", ".join(sorted(map(str, names))) if names else "none is known"
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest(name: str, names: Any) -> str:
+    """`name` in quotes, and the known name that is most like it."""
     near: Iterator[str] = iter(difflib.get_close_matches(name, [str(known) for known in names], n=1))
     best = next(near, None)
     return f"{name!r}" + (f"; did you mean {best!r}?" if best else "")

@@ -14,10 +14,13 @@ from podium.errors import BadInput
 from podium.plan import Plan
 from podium.runs import ledger, select
 from podium.runs.ledger import Attempt
-from podium.verdict import answer, cache, official, submission, tree
-from podium.verdict.digest import Digest
+from podium.verdict import submission, tree
+from podium.verdict.answer import record
 from podium.verdict.findings import ERROR, Finding, silent
-from podium.verdict.score import Score, olympic
+from podium.verdict.official import unmodified
+from podium.verdict.reading import cache
+from podium.verdict.reading.digest import Digest
+from podium.verdict.score.score import Score, olympic
 from podium.verdict.submission import Submission
 
 
@@ -26,7 +29,7 @@ def check(config: Config, wanted: Plan) -> dict[str, Any]:
 
     The official answer and Podium's own findings stand apart in it.
     """
-    version = official.version(config.checker_version)
+    version = unmodified.version(config.checker_version)
     folder = plan.result_folder(config, wanted)
     round = config.submission.round
     attempts = ledger.current(ledger.attempts(folder))
@@ -56,9 +59,9 @@ def check(config: Config, wanted: Plan) -> dict[str, Any]:
         "planned": wanted.attempts,
         "proof": choice.proof(),
         "score": asdict(score),
-        "result": answer.result(package.verdicts[0]),
+        "result": record.result(package.verdicts[0]),
     }
-    value = answer.clean(value)
+    value = record.clean(value)
     files.write_json(plan.verdict_file(config, wanted), value)
     return value
 
@@ -67,7 +70,7 @@ def landed(config: Config, wanted: Plan, attempt: Attempt) -> dict[str, Any]:
     """The verdict on one attempt that has just ended, written beside that of its result."""
     path = _log(plan.result_folder(config, wanted), attempt)
     known = cache.digests([path], config.submission.round, cache.place(config.root))
-    value = answer.clean(_run(attempt, known[path]))
+    value = record.clean(_run(attempt, known[path]))
     files.write_json(plan.verdict_file(config, wanted).with_suffix("") / f"{attempt.number}.json", value)
     return value
 

@@ -49,7 +49,10 @@ class _Seen:
 
 
 def _look(path: Path, round: str, only: Sequence[str], root: Path | None) -> _Seen:
-    from podium.verdict import answer, cache, rulefiles, submission, tree
+    from podium.verdict import submission, tree
+    from podium.verdict.answer import record
+    from podium.verdict.official import rulefiles
+    from podium.verdict.reading import cache
 
     seen = tree.read(path, tuple(only))
     logs = [log for result in seen.results for log in result.logs]
@@ -57,7 +60,7 @@ def _look(path: Path, round: str, only: Sequence[str], root: Path | None) -> _Se
     known = cache.digests(logs, round, None if place.resolve().is_relative_to(path.resolve()) else place)
     submissions = submission.check(seen, known, round)
     checker = f"mlperf-logging {rulefiles.version()}"
-    return _Seen(seen, submissions, answer.as_json(seen, round, checker, submissions))
+    return _Seen(seen, submissions, record.as_json(seen, round, checker, submissions))
 
 
 def _beside(wanted: str, seen: _Seen, round: str, cache: Path) -> list[dict[str, Any]]:
@@ -65,9 +68,9 @@ def _beside(wanted: str, seen: _Seen, round: str, cache: Path) -> list[dict[str,
 
     It is asked with the flags of the root's params file, and once more with that for bert where our answer is by it.
     """
-    from podium.verdict import official, params, rcptest
+    from podium.verdict.official import params, rcptest, unmodified
 
-    tool = official.tool(wanted, cache)
+    tool = unmodified.tool(wanted, cache)
     rows = []
     for submitter, ours in zip(seen.tree.submitters, seen.submissions, strict=True):
         flags = [item.name for item in ours.parameters if item.counts]
@@ -75,7 +78,7 @@ def _beside(wanted: str, seen: _Seen, round: str, cache: Path) -> list[dict[str,
         if any(item.rcp and item.rcp.way == rcptest.SAMPLES for item in ours.verdicts):
             asked += [[*flags, params.TRAIN_SAMPLES]] if params.TRAIN_SAMPLES not in flags else []
         for flags in asked:
-            said = official.ask(tool, submitter, round, flags)
+            said = unmodified.ask(tool, submitter, round, flags)
             about = {"submitter": submitter.name, "checker": tool.name, "flags": flags}
             rows.append({**about, "official": said.answer, "ours": ours.official, "errors": list(said.errors)})
     return rows
@@ -105,14 +108,16 @@ def main(args: argparse.Namespace) -> int:
     """`podium check [TREE]` or `podium check --system S --benchmark B`: status 1 where anything is found."""
     if args.system and args.benchmark:
         return _main_result(args)
-    from podium.verdict import cache, rounds, table
+    from podium.verdict import rounds
+    from podium.verdict.answer import table
+    from podium.verdict.reading import cache
 
     config = None
     if args.tree is None or args.config is not configuration.DEFAULT:
-        from podium.verdict import official
+        from podium.verdict.official import unmodified
 
         config = configuration.load(args.config)
-        official.version(config.checker_version)
+        unmodified.version(config.checker_version)
     root = config.root if config else None
     if args.tree is None:
         path, round = plan.tree_folder(config), args.round or config.submission.round
@@ -125,7 +130,7 @@ def main(args: argparse.Namespace) -> int:
     if args.verdict:
         files.write_json(args.verdict, answer)
     if args.junit:
-        from podium.verdict import junit
+        from podium.verdict.answer import junit
 
         files.write_text(args.junit, junit.report(seen.submissions))
     good = answer["verdict"] == "compliant"

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from podium.errors import BadInput
-from podium.verdict import rulefiles
 from podium.verdict.findings import Rule, rules
-from podium.verdict.rulefiles import KeyRule
+from podium.verdict.official import rulefiles
+from podium.verdict.official.rulefiles import KeyRule
 
 
 def asked(key: str) -> dict[str, list[str]]:

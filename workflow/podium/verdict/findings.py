@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from podium.verdict import rulefiles
-from podium.verdict.compliance import Fall, Message
+from podium.verdict.official import rulefiles
+from podium.verdict.official.compliance import Fall, Message
 
 ERROR, WARNING = "error", "warning"
 

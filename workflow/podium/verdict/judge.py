@@ -13,13 +13,14 @@ from pathlib import Path
 
 from mlperf_logging.benchmark_meta import get_allowed_benchmarks, get_result_file_counts
 
-from podium.verdict import findings, folder, params, rcptest
-from podium.verdict.digest import Digest
+from podium.verdict import findings
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.folder import Case, Options
-from podium.verdict.hearing import FAIL, NONE, PASS, SKIPPED, Hearing
-from podium.verdict.params import Parameter
-from podium.verdict.rcptest import Outcome
+from podium.verdict.official import folder, params, rcptest
+from podium.verdict.official.folder import Case, Options
+from podium.verdict.official.hearing import FAIL, NONE, PASS, SKIPPED, Hearing
+from podium.verdict.official.params import Parameter
+from podium.verdict.official.rcptest import Outcome
+from podium.verdict.reading.digest import Digest
 from podium.verdict.tree import Result
 
 

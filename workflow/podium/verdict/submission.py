@@ -1,7 +1,7 @@
 """The verdict on a tree: every description, every result, the repository rules, and what each submitter comes to.
 
-Logs are read by all cores, and what is known of a log is kept (podium.verdict.cache). One broken result never hides the
-others.
+Logs are read by all cores, and what is known of a log is kept (podium.verdict.reading.cache). One broken result never
+hides the others.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from podium.verdict import description, findings, params, repository
-from podium.verdict.description import Description
-from podium.verdict.digest import Digest
+from podium.verdict import findings
 from podium.verdict.findings import ERROR, WARNING, Finding
-from podium.verdict.folder import Options
-from podium.verdict.hearing import FAIL, NONE, PASS
 from podium.verdict.judge import Verdict, judge, judge_log
-from podium.verdict.params import Parameter
-from podium.verdict.repository import Repository
-from podium.verdict.rulefiles import numbers
+from podium.verdict.official import description, params, repository
+from podium.verdict.official.description import Description
+from podium.verdict.official.folder import Options
+from podium.verdict.official.hearing import FAIL, NONE, PASS
+from podium.verdict.official.params import Parameter
+from podium.verdict.official.repository import Repository
+from podium.verdict.official.rulefiles import numbers
+from podium.verdict.reading.digest import Digest
 from podium.verdict.tree import Result, Submitter, Tree
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from podium import files
 from podium.data.job import Job
-from podium.data.wikipedia import evaluation, options, publish, shards, shuffle, source, store, text
+from podium.data.wikipedia import evaluation, options, pack, publish, shards, shuffle, source, store, text
 from podium.data.wikipedia.instances import Recipe, build
-from podium.data.wikipedia.layouts import LAYOUTS, TEXT, Layout
+from podium.data.wikipedia.layouts import LAYOUTS, PACKED, SHUFFLED, TEXT, Layout
 from podium.data.wikipedia.tasks import Run, runner
 from podium.data.wikipedia.unpack import unpack
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
@@ -75,8 +75,11 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
     writer = partial(layout.write, recipe=recipe)
     train = _shards([stored[path] for path in found.parts], job.to, layout, chosen.shards)
     _write_parts(job.to / store.PARTS, train)
-    if layout.shuffled:
+    arranged: dict[str, int] = {}
+    if layout.arranged is SHUFFLED:
         shuffle.write(run, train, job.to / WORK, writer)
+    elif layout.arranged is PACKED:
+        arranged = pack.write(run, train, recipe.max_seq_length, job.to / WORK)
     else:
         shards.write(run, train, writer)
     counts = {
@@ -87,6 +90,7 @@ def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: o
         "articles": sum(map(store.articles, train.parts)),
         "train_instances": sum(train.part_sizes),
         "shards": len(train.files),
+        **arranged,
     }
     if found.evaluation:
         candidates = store.read(stored[found.evaluation])
@@ -113,7 +117,7 @@ def _write_parts(path: Path, train: shards.Shards) -> None:
 
 def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe) -> None:
     """Raise BadEnvironment when the disk is too small for what is yet to be written."""
-    stored = STORED * (2 if layout.shuffled else 1)
+    stored = STORED * (2 if layout.arranged else 1)
     text_bytes = sum(path.stat().st_size for path in texts) * recipe.dupe_factor
     present = sum((to / path).stat().st_size for path in files.walk(to))
     files.need_space(to, int(text_bytes * (stored + layout.growth)) - present, f"the sequences in {to}")
