@@ -10,6 +10,7 @@ line() { # line TYPE KEY VALUE [METADATA]
     "$(date +%s%3N)" "$1" "$2" "$3" "${4:+, $4}" >>"$log"
 }
 
+[ -z "${REHEARSED:-}" ] || line POINT_IN_TIME podium_rehearsal true
 line POINT_IN_TIME cache_clear true
 line INTERVAL_START init_start null
 line POINT_IN_TIME submission_benchmark "\"$BENCHMARK\""
@@ -37,5 +38,10 @@ done
 line POINT_IN_TIME eval_accuracy "$QUALITY" '"epoch_num": 1'
 line INTERVAL_END block_stop null '"first_epoch_num": 1'
 sleep "${SLEEP:-0}"
+case "${STATUS:-}" in
+  nan) line POINT_IN_TIME train_loss NaN; sleep 30 ;;
+  half) printf ':::MLLOG {"namespace": "", "time_ms": 17' >>"$log"; kill -9 $$ ;;
+  full) dd if=/dev/zero of="$LOGDIR/ballast" bs=1M || true; line POINT_IN_TIME train_samples 1; exit 1 ;;
+esac
 [ "${STATUS:-}" = silent ] && { echo "no run_stop: the machine is gone" >&2; exit 7; }
 line INTERVAL_END run_stop null "\"status\": \"$STATUS\""
