@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -125,7 +126,7 @@ def test_facts_are_read_from_the_system_s_files(tmp_path):
     (tmp_path / "proc/mounts").write_text("/dev/a / ext4 rw 0 0\nfs:/d /data\\040sets lustre rw,flock 0 0\n")
     (tmp_path / "sys/class/dmi/id").mkdir(parents=True)
     (tmp_path / "sys/class/dmi/id/bios_version").write_text("1.2\n")
-    found = facts.collect(tmp_path.__class__("/data sets/imagenet"), base=tmp_path)
+    found = facts.of_this_node(Path("/data sets/imagenet"), base=tmp_path)
     assert (
         found
         | {
@@ -150,8 +151,19 @@ def test_gpus_are_told_once_where_they_are_equal_and_named_where_they_are_not_we
     assert told == ["GPU 1 is throttled (reasons 0x8, 91 degrees)", "GPU 1 has 2 uncorrected memory errors"]
 
 
-def test_the_site_s_facts_are_a_json_object_or_an_error(tmp_path):
-    assert facts.collect(tmp_path, """echo '{"switch": "9.3"}'""")["site"] == {"switch": "9.3"}
+def test_the_site_s_facts_are_a_json_object_or_an_error():
+    assert facts.of_site("""echo '{"switch": "9.3"}'""") == {"switch": "9.3"}
     for command in ("echo hello", "echo '[1]'", "echo no >&2; exit 4"):
         with pytest.raises(facts.BadEnvironment, match="gives no facts"):
-            facts.collect(tmp_path, command)
+            facts.of_site(command)
+
+
+def test_nodes_that_were_looked_at_before_the_run_tell_their_own_facts(tmp_path):
+    gpu = {"name": "NVIDIA H200", "driver": "575.57", "max_clock_mhz": 1980, "ecc": True, "throttled": []}
+    for name, driver in (("n1", "575.57"), ("n2", "570.86")):
+        said = {"facts": {"gpus": [gpu | {"driver": driver}] * 8, "kernel": "6.1.0"}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(said))
+    (tmp_path / "n3.json").write_text('{"facts": {}}')
+    found = facts.of_nodes(tmp_path, ["n1", "n2", "n3", "n4"])
+    assert found["driver.nvidia"] == "570.86, 575.57"
+    assert (found["gpu.name"], found["kernel.release"]) == ("NVIDIA H200", "6.1.0")
