@@ -7,8 +7,9 @@ stores it ends and removes, by its own id and name alone.
 from __future__ import annotations
 
 from services.base_image import base, build_words, context, image
+from services.chromium_service import page
 from services.docker_service import docker
-from services.slurm_service import accounting_slurm, plain_slurm, slurm
+from services.slurm_service import accounting_slurm, plain_slurm, slurm, slurm_accounted, slurm_alone
 
 __all__ = [
     "accounting_slurm",
@@ -17,6 +18,9 @@ __all__ = [
     "context",
     "docker",
     "image",
+    "page",
     "plain_slurm",
     "slurm",
+    "slurm_accounted",
+    "slurm_alone",
 ]

@@ -20,7 +20,7 @@ from podium.package.sources import Source
 from podium.report import board, figures, plot, runs, status
 from podium.report.plot import Band, Column, Line, Span
 from podium.report.runs import Told
-from podium.verdict.score.score import label
+from podium.verdict.score.score import heading, label
 
 PARTS = ("init", "train", "eval")
 
@@ -41,8 +41,9 @@ def page(config: Config) -> str:
     seen = board.board(config)
     spans, begin = timeline(found, told)
     return environment.get_template("page.html.j2").render(
-        submission=config.submission,
+        heading=heading(config),
         label=label(config),
+        trademark=not config.inhouse,
         board=seen,
         clock=status.clock(seen),
         reasons=status.reasons(seen.rows),
@@ -57,11 +58,10 @@ def page(config: Config) -> str:
 def result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
     """One result's section: its verdict and score, a row for each attempt, the plots."""
     config, item = source.config, source.item
-    facts = configuration.catalog("benchmarks")[item.benchmark]
     path = plan.verdict_file(config, item)
     verdict = files.read_json(path) if path.exists() else None
     use = _uses(verdict)
-    unit = {"epoch": "epochs", "sample": "samples"}[facts["epoch_unit"]]
+    unit = f"{item.task.unit}s"
     lines = [
         Line(
             f"run {one.attempt.number}",
@@ -83,14 +83,14 @@ def result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
         "id": source.name.replace("/", "-").replace(".", "-"),
         "system": item.system.name,
         "benchmark": item.benchmark,
-        "quality": facts["quality"],
+        "quality": item.task.quality,
         "unit": unit,
         "verdict": verdict,
         "band": words,
         "rows": [_row(one, use) for one in told],
         "kinds": sorted({line.kind for line in lines}),
         "marked": target is not None or plot.near(band, lines),
-        "convergence": plot.lines(lines, unit, facts["quality"], target, band),
+        "convergence": plot.lines(lines, unit, item.task.quality, target, band),
         "split": plot.stacked(columns, PARTS, "run"),
         "environments": runs.environments(told),
     }
