@@ -51,6 +51,8 @@ def _weighed(published: Published, item: Implementation, config: str, batch_size
     system = published.result.system
     if item.refused:
         score -= 2
+    if item.style.name == "wrapper" and likeness(system, item.name) < 0.8:
+        score -= 3  # it stands for another system
     for name, what in ((item.name, "folder"), (config.rpartition("/")[2], "config")):
         like = likeness(system, name)
         score += 3 * like

@@ -10,7 +10,7 @@ from typing import Any
 
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import problems, refuse_subset
+from podium.data.verify import problems, refuse_unofficial
 from podium.errors import BadInput
 from podium.images import engines, lock
 from podium.images.engines import choose, enroot
@@ -98,8 +98,9 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path,
     )
 
 
-def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest:
+def _checked_data(config: Config, wanted: Plan) -> manifest.Manifest:
     """The data's manifest, after a quick look at names and sizes: training on half a data set costs more."""
+    data = plan.layout_folder(config, wanted.dataset)
     if not (data / manifest.NAME).exists():
         raise BadInput(
             f"{wanted.dataset.name} is not prepared",
@@ -107,7 +108,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             "nothing",
             f"podium prepare {wanted.dataset.name} --config {config.path}",
         )
-    if found := problems(wanted.dataset.name, data, wanted.dataset.layout, "quick"):
+    if found := problems(config, wanted.dataset, "quick"):
         raise BadInput(
             f"{data} is not what was prepared",
             "the files of its manifest",
@@ -115,7 +116,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             f"podium verify {wanted.dataset.name} --config {config.path}",
         )
     content = manifest.read(data)
-    refuse_subset(config, wanted.dataset, content)
+    refuse_unofficial(config, wanted.dataset, content)
     return content
 
 

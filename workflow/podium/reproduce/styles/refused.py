@@ -8,18 +8,15 @@ from podium.reproduce.folder import Folder
 from podium.reproduce.styles.style import Style
 
 REASONS = (
-    (
-        r"\$\{INTERNAL",
-        "its scripts start programs of one company's own cluster: ${INTERNAL} stands for what was cut out",
-    ),
+    (r"\$\{INTERNAL", "its scripts start programs of one company's cluster: ${INTERNAL} stands for what was cut out"),
     (
         r"\bmodelarts\b|\bhccl\b|[Aa]scend|cfgs/tot_",
         "it runs on a one-off service: Ascend processors of one cloud (ModelArts)",
     ),
     (
         r"create_submission\.py|\bpoprun\b|IPUOF_|partition_id|\bipu\b",
-        "it needs Graphcore IPUs with the Poplar SDK, and "
-        "ssh to the storage hosts with a password file; training and validation are two programs",
+        "it needs Graphcore IPUs with the Poplar SDK, and ssh to the storage hosts with a password file; training and "
+        "validation are two programs",
     ),
     (r"docker ps .*\| *xargs.*docker (stop|kill|rm)", "its start script stops every container of the node"),
 )
