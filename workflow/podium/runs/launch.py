@@ -39,8 +39,8 @@ def made_with(config: Config, wanted: Plan) -> Made:
     # all.
     if wanted.system.launcher == "local" or engine not in choose.BUILDERS:
         engine, image = choose.runner(engine, image)
-    data = plan.layout_folder(config, wanted.dataset)
-    content = _checked_data(config, wanted, data)
+    data = plan.data_folder(config, wanted.dataset)
+    content = _checked_data(config, wanted)
     # What a log carries or was made with.
     who = (*asdict(config.submission).values(), wanted.system.name)
     fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
