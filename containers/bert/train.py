@@ -22,6 +22,7 @@ from common import distributed, loading, memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World
 from common.log import Log
+from common.steps import watched
 from model import Bert, Sizes, initialise, pretraining_loss
 from settings import Settings, blocks, check, check_reference, hyperparameters
 from torch import Tensor
@@ -125,7 +126,7 @@ class Trainer:
         """Take `steps`, counted from 0 over the whole run; gives their mean loss over all processes."""
         self.model.train()
         losses = torch.zeros((), device=self.world.device)
-        for step in steps:
+        for step in watched(steps, self.settings.global_batch_size):
             for last in [False] * (self.settings.gradient_accumulation_steps - 1) + [True]:
                 losses += self.backward(next(self.parts), last)
             self.update(step)

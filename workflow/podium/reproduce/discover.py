@@ -193,8 +193,16 @@ def _nested(below: list[Folder]) -> bool:
 
 def _starts(folder: Folder) -> bool:
     """Whether scripts that start a training lie in a folder itself."""
-    names = folder.matching("run*.sub", "run.slurm", "run_with_docker.sh", "run_and_time*.sh", "run_*node*.sh",
-                            "run_benchmark.sh", "launch_*.sh", "create_submission.py")
+    names = folder.matching(
+        "run*.sub",
+        "run.slurm",
+        "run_with_docker.sh",
+        "run_and_time*.sh",
+        "run_*node*.sh",
+        "run_benchmark.sh",
+        "launch_*.sh",
+        "create_submission.py",
+    )
     return bool(names) or bool(folder.matching("config_*.sh", "setup.sh") and folder.path.parent.name in LEVEL)
 
 

@@ -83,7 +83,7 @@ def _is_file(root: Path, path: Path) -> bool:
 @cache
 def _names(place: Path) -> tuple[str, ...]:
     try:
-        return tuple(sorted(os.listdir(place)))
+        return tuple(sorted(path.name for path in place.iterdir()))
     except OSError:
         return ()
 

@@ -39,8 +39,9 @@ def choose(published: Published, found: Sequence[Implementation], batch_size: in
     mine = [item for item in found if item.submitter == published.result.submitter]
     mine = [item for item in mine if item.benchmark in names or discover.benchmark(item.benchmark) in names]
     choices = [
-        _weighed(published, item, config, batch_size) for item in mine for config in ([item.style.config] if
-        item.style.config else item.configs or [""])
+        _weighed(published, item, config, batch_size)
+        for item in mine
+        for config in ([item.style.config] if item.style.config else item.configs or [""])
     ]
     return max(choices, key=lambda choice: choice.score, default=None)
 
@@ -50,6 +51,8 @@ def _weighed(published: Published, item: Implementation, config: str, batch_size
     system = published.result.system
     if item.refused:
         score -= 2
+    if item.style.name == "wrapper" and likeness(system, item.name) < 0.8:
+        score -= 3  # it stands for another system
     for name, what in ((item.name, "folder"), (config.rpartition("/")[2], "config")):
         like = likeness(system, name)
         score += 3 * like
@@ -63,7 +66,9 @@ def _weighed(published: Published, item: Implementation, config: str, batch_size
     if batch and batch_size and (nodes or 1) * (gpus or 1) * batch == batch_size:
         score += 2
         reasons.append(f"global batch size {batch_size}")
-    theirs = {word.upper() for word in ACCELERATOR.findall(str(published.description.get("accelerator_model_name", "")))}
+    theirs = {
+        word.upper() for word in ACCELERATOR.findall(str(published.description.get("accelerator_model_name", "")))
+    }
     words = {word.upper() for word in ACCELERATOR.findall(config)}
     if theirs and words:
         score += 1.5 if theirs & words else -3

@@ -1,4 +1,4 @@
-"""Foreign code shut in: an own root with only what is named, no network, no environment of ours, limits on what it uses.
+"""Foreign code shut in: an own root with only what is named, no network, no environment of ours, limits.
 
 bubblewrap does it where it is installed; else util-linux's unshare, with an own root by pivot_root. Where neither works
 foreign code is not run at all: there is no weaker way.
@@ -51,7 +51,7 @@ def bwrap(inside: Inside) -> list[str]:
         line += ["--setenv", name, value]
     for mode, source, target in _binds(inside):
         if mode == "link":
-            line += ["--symlink", os.readlink(source), target]
+            line += ["--symlink", str(Path(source).readlink()), target]
         else:
             line += ["--bind" if mode == "rw" else "--ro-bind", source, target]
     return [*line, "--chdir", inside.workdir, "--", *_limited(inside)]
@@ -72,10 +72,10 @@ def _enter(inside: Inside, root: str) -> str:
     for mode, source, target in _binds(inside):
         there = root + target
         if mode == "link":
-            links.append(["ln", "-s", os.readlink(source), there])
+            links.append(["ln", "-s", str(Path(source).readlink()), there])
             continue
-        folder = os.path.isdir(source)
-        folders.append(there if folder else os.path.dirname(there))
+        folder = Path(source).is_dir()
+        folders.append(there if folder else str(Path(there).parent))
         empty += [] if folder else [there]
         mounts.append(["mount", "--bind", source, there])
         if mode == "ro":
@@ -102,7 +102,7 @@ def _enter(inside: Inside, root: str) -> str:
 
 def _flags(path: str) -> list[str]:
     """The flags of a path's file system: in a user namespace a remount must keep them (mount_namespaces(7))."""
-    return sorted(KEPT & set(_mounts(os.stat(path).st_dev)))
+    return sorted(KEPT & set(_mounts(Path(path).stat().st_dev)))
 
 
 @cache
@@ -122,7 +122,7 @@ def way() -> str:
         "nothing on this machine can shut foreign code in",
         "bubblewrap, or user namespaces for util-linux's unshare",
         "neither works",
-        "apt install bubblewrap (or dnf install bubblewrap); sysctl kernel.unprivileged_userns_clone user.max_user_namespaces",
+        "apt install bubblewrap (or dnf); sysctl kernel.unprivileged_userns_clone user.max_user_namespaces",
     )
 
 
@@ -162,8 +162,8 @@ def _environment(inside: Inside) -> dict[str, str]:
 
 def _binds(inside: Inside) -> list[tuple[str, str, str]]:
     """(mode, here, there): the system's programs, then what is given, outer folders before inner ones."""
-    system = [("link" if os.path.islink(path) else "ro", path, path) for path in SYSTEM if os.path.exists(path)]
-    system += [("ro", f"/etc/{name}", f"/etc/{name}") for name in ETC if os.path.exists(f"/etc/{name}")]
+    system = [("link" if Path(path).is_symlink() else "ro", path, path) for path in SYSTEM if Path(path).exists()]
+    system += [("ro", f"/etc/{name}", f"/etc/{name}") for name in ETC if Path(f"/etc/{name}").exists()]
     given = [("ro", *pair) for pair in inside.read] + [("rw", *pair) for pair in inside.write]
     return system + sorted(given, key=lambda bind: bind[2].count("/"))
 

@@ -1,7 +1,7 @@
 """What a foreign config exports: it is sourced by bash in a throw-away copy, shut in, with nothing of ours but NEXP.
 
-A config is a program. It may compute (`$((NEXP * 80))`), source others, ask the machine, or do harm: all of that happens
-in the copy, without network, and what it leaves in its environment is read.
+A config is a program. It may compute (`$((NEXP * 80))`), source others, ask the machine, or do harm: all of that
+happens in the copy, without network, and what it leaves in its environment is read.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from podium.reproduce import sandbox
 from podium.reproduce.folder import Folder
 from podium.reproduce.sandbox import Inside
 
 PARTS = ("*.sh", "*.env", "*.cfg", "*.conf", "*.txt", "*.csv", "*.json")  # what configs source or read
+MISSING = re.compile(r": (\S+): No such file or directory")
 SECONDS = 20
 TOLD = 6  # lines of bash's complaints that are kept
 SCRIPT = r"""
@@ -46,25 +47,20 @@ class Sourced:
 
 
 def read(code: Folder, config: str, runs: int = 1) -> Sourced:
-    """Source `config` of the folder `code` with NEXP=`runs`; raises BadEnvironment where nothing can shut it in."""
+    """Source `config` of the folder `code` with NEXP=`runs`; raises BadEnvironment where nothing can shut it in.
+
+    A common file that is missing is taken from a folder beside it that has it, and that is told.
+    """
     with tempfile.TemporaryDirectory(prefix="podium-config-") as name:
-        home, notes = Path(name), []
+        home = Path(name)
         work = home / "work"
         work.mkdir()
-        notes += copied(code, work)
-        inside = Inside(
-            ("bash", "--norc", "--noprofile", "-c", SCRIPT, "config", config),
-            workdir="/work",
-            write=((str(work), "/work"),),
-            environment={"NEXP": str(runs)},
-            seconds=SECONDS,
-            megabytes=8,
-        )
-        output = home / "exports"
-        code_ = sandbox.run(inside, output).returncode
-        exports = _exports(output.read_bytes())
-        said = output.with_name("exports.err").read_bytes()[:65536].decode("utf-8", "replace")
-    if code_ == 124:
+        notes = copied(code, config, work)
+        exports, said, ended = _source(home, config, runs)
+        if lent := _lend(code, (work / config).parent, said):
+            notes += lent
+            exports, said, ended = _source(home, config, runs)
+    if not ended:
         notes.append(f"{config} did not end within {SECONDS} s and was stopped")
     notes += _complaints(said)
     if "WALLTIME" in exports and minutes(exports["WALLTIME"]) is None and exports["WALLTIME"] != "UNLIMITED":
@@ -72,27 +68,62 @@ def read(code: Folder, config: str, runs: int = 1) -> Sourced:
     return Sourced(exports, tuple(dict.fromkeys(notes)))
 
 
-def copied(code: Folder, to: Path) -> list[str]:
-    """Copy what configs can source, two folders deep, with plain line ends; returns what was changed."""
-    notes = []
+def _source(home: Path, config: str, runs: int) -> tuple[dict[str, str], str, bool]:
+    """What it exports, what bash said, whether it came to an end."""
+    inside = Inside(
+        ("bash", "--norc", "--noprofile", "-c", SCRIPT, "config", config),
+        workdir="/work",
+        write=((str(home / "work"), "/work"),),
+        environment={"NEXP": str(runs)},
+        seconds=SECONDS,
+        megabytes=8,
+    )
+    output = home / "exports"
+    code = sandbox.run(inside, output).returncode
+    said = output.with_name("exports.err").read_bytes()[:65536].decode("utf-8", "replace")
+    return _exports(output.read_bytes()), said, code != 124
+
+
+def _lend(code: Folder, to: Path, said: str) -> list[str]:
+    """Copy files that bash missed from the folders beside the code; what was taken from where."""
+    above = code.at("..")
+    found = []
+    for name in dict.fromkeys(PurePosixPath(path).name for path in MISSING.findall(said)):
+        owner = next((item for item in (above.folders() if above else ()) if name in item.matching(*PARTS)), None)
+        if owner is not None:
+            (to / name).write_text(owner.text(name), encoding="utf-8")
+            found.append(f"{name} is missing; that of {owner.name} is taken")
+    return found
+
+
+def copied(code: Folder, config: str, to: Path) -> list[str]:
+    """Copy what configs can source, two folders deep, with plain line ends; returns what was changed.
+
+    A config in a folder below is used from above, beside the common files: those that it lacks are put beside it.
+    """
+    mended = []
     for place in (code, *(below for item in code.folders() for below in (item, *item.folders()))):
         target = to / place.path.relative_to(code.path)
         for name in place.matching(*PARTS):
-            target.mkdir(parents=True, exist_ok=True)
             source = place.place / name
             if source.stat().st_size > 1 << 18:
                 continue
-            if b"\r\n" in source.read_bytes() and name.endswith((".sh", ".env")):
-                if place.path == code.path:
-                    notes.append(f"{name} has CRLF line ends: bash fails on them, they are taken off")
-                (target / name).write_text(place.text(name), encoding="utf-8")
-            else:
-                shutil.copyfile(source, target / name)
+            target.mkdir(parents=True, exist_ok=True)
+            content = source.read_bytes()
+            if b"\r\n" in content and name.endswith((".sh", ".env")):
+                mended += [name] if name.startswith("config") else []
+                content = content.replace(b"\r\n", b"\n")
+            (target / name).write_bytes(content)
+    notes = [f"CRLF line ends, on which bash fails, are taken off: {', '.join(mended)}"] if mended else []
+    beside = (to / config).parent
+    lent = [name for name in code.matching("config*.sh") if beside != to and not (beside / name).exists()]
+    for name in lent:
+        shutil.copyfile(to / name, beside / name)
     return notes
 
 
 def minutes(text: str) -> int | None:
-    """A Slurm time limit in whole minutes, rounded up: `minutes`, `[d-]hh:mm:ss`, `mm:ss`; None for UNLIMITED and others.
+    """A Slurm time limit in whole minutes, rounded up: `minutes`, `[d-]hh:mm:ss`, `mm:ss`; None for UNLIMITED.
 
     Source: sbatch(1), --time.
     """
@@ -116,8 +147,8 @@ def _complaints(said: str) -> list[str]:
     """bash's own complaints; a missing file is told in our words."""
     found = []
     for line in said.splitlines():
-        if missing := re.search(r": (\S+): No such file or directory", line):
-            found.append(f"it sources {missing[1].rpartition('/')[2]}, which is missing")
+        if missing := MISSING.search(line):
+            found.append(f"it sources {PurePosixPath(missing[1]).name}, which is missing")
         elif re.search(r": line \d+: ", line):
             found.append(f"bash: {line.partition(': ')[2][:160]}")
     return found[:TOLD]

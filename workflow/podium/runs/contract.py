@@ -7,6 +7,7 @@ from pathlib import Path
 from podium.config import Config
 from podium.images.engines import Mount
 from podium.plan import Plan
+from podium.runs.launchers import RANKS
 
 DATA, LOGS = "/data", "/logs"  # where a run finds the prepared layout, and leaves its MLLOG file
 
@@ -37,5 +38,12 @@ def environment(config: Config, plan: Plan, seed: int) -> dict[str, str]:
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",  # a run that hangs and is ended by SIGABRT prints where each of its threads was
         "PYTHONDONTWRITEBYTECODE": "1",  # the snapshot of the implementation stays as it was locked
+        **plan.result.environment,
     }
+
+
+def ranks(tasks: int) -> dict[str, str]:
+    """Who each of several tasks is among them, as the launcher fills it in where it starts them (launchers.Job)."""
+    return {name: f"@{name}@" for name in RANKS} if tasks > 1 else {}

@@ -1,9 +1,9 @@
 """The ways in which submitters automate their runs: one module each, with a pure `detect(folder)`.
 
-    docker     run_with_docker.sh on one node            apptainer  sbatch with a .sif image
-    slurm      sbatch run.sub with pyxis                 host       no container: conda and mpirun
-    amd        run_with_docker.sh with ROCm devices      plain      run_and_time.sh alone: the bare contract
-    wrapper    a folder for each system, beside the code refused    not runnable, because …
+docker     run_with_docker.sh on one node            apptainer  sbatch with a .sif image
+slurm      sbatch run.sub with pyxis                 host       no container: conda and mpirun
+amd        run_with_docker.sh with ROCm devices      plain      run_and_time.sh alone: the bare contract
+wrapper    a folder for each system, beside the code refused    not runnable, because …
 """
 
 from __future__ import annotations

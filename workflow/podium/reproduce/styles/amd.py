@@ -17,6 +17,4 @@ def detect(folder: Folder) -> Style | None:
     if docker.AMD not in folder.text(docker.ENTRY):
         return None
     notes = (f"{TUNABLES} changes the node's kernel settings: it is not run; read it",)
-    return Style(
-        "amd", docker.ENTRY, logs=("result_*.txt", "*.log"), notes=notes if TUNABLES in folder.names() else ()
-    )
+    return Style("amd", docker.ENTRY, logs=("result_*.txt", "*.log"), notes=notes if TUNABLES in folder.names() else ())

@@ -13,7 +13,7 @@ from podium.reproduce.styles.style import Style
 PATTERNS = ("run_and_time*.sh", "run_*node*.sh", "run_benchmark.sh", "run_dist*.sh", "run.sh", "launch_*.sh")
 MANY = re.compile(r"\b(mpirun|mpiexec|mpiexec\.hydra)\b")
 ENVIRONMENT = re.compile(r"\b(conda|anaconda3|source activate|setvars\.sh|habana|hl_|ccl|KMP_|I_MPI)", re.IGNORECASE)
-HOSTS = re.compile(r"(?:-hosts?|--?hostfile|-f|-machinefile|host_list=)[ =\"']*(\S+)")
+HOSTS = re.compile(r"(?:-hosts?|--?hostfile|-machinefile|host_list)[ =\"']+(\w[\w.,/-]*)")
 
 
 def detect(folder: Folder) -> Style | None:
@@ -24,7 +24,5 @@ def detect(folder: Folder) -> Style | None:
         if MANY.search(code) and ENVIRONMENT.search(code) and "docker" not in code:
             found = HOSTS.search(code)
             notes = (f"{name} names hosts or a host file of its own: {found[1]}",) if found else ()
-            return Style(
-                "host", name, "local", "process", logs=("*.log", "*.txt"), network=bool(found), notes=notes
-            )
+            return Style("host", name, "local", "process", logs=("*.log", "*.txt"), network=bool(found), notes=notes)
     return None
