@@ -209,7 +209,8 @@ class Numbers(torch.utils.data.IterableDataset):
         print(os.getpid(), flush=True)
         yield from itertools.count()
 loader = torch.utils.data.DataLoader(Numbers(), batch_size=None, num_workers=1, worker_init_fn=loading.end_with_parent)
-next(loading.items(loader))
+items = loading.items(loader)  # held, or the loader would end its worker
+next(items)
 os._exit(0)
 """
 
