@@ -90,7 +90,10 @@ def _packed(config: Config, tree: Path) -> manifest.Manifest:
     command = f"podium check --verdict {check} --config {config.path}"
     if not check.exists():
         raise BadInput(f"{tree} is not checked", str(check), "nothing", command)
-    if (verdict := files.read_json(check))["verdict"] != "compliant":
+    verdict = files.read_json(check)
+    if missing := sorted({"verdict", "round", "checker"} - verdict.keys()):
+        raise BadInput(f"{check} is not of this version", ", ".join(missing), "none", command)
+    if verdict["verdict"] != "compliant":
         raise Findings(f"{tree} cannot be archived", "a compliant tree", verdict["verdict"], command)
     return content
 

@@ -19,6 +19,7 @@ from podium.errors import BadInput, Findings
 from podium.images import lock
 from podium.package import text
 from podium.plan import Plan
+from podium.verdict import kept
 from podium.verdict.reading import logs
 
 
@@ -53,11 +54,10 @@ def manifest_file(config: Config) -> Path:
 
 def _verdict(config: Config, item: Plan) -> dict[str, Any]:
     """A result's verdict, and the gate: nothing that is not compliant is packed."""
-    path = plan.verdict_file(config, item)
-    command = f"podium check --system {item.system.name} --benchmark {item.benchmark} --config {config.path}"
-    if not path.exists():
+    verdict, command = kept.read(config, item), kept.command(config, item)
+    if verdict is None:
+        path = plan.verdict_file(config, item)
         raise BadInput(f"{item.system.name}/{item.benchmark} is not checked", str(path), "nothing", command)
-    verdict = files.read_json(path)
     if verdict["verdict"] != "compliant":
         found = [*verdict["findings"], *verdict["official"]["messages"]]
         raise Findings(

@@ -16,6 +16,7 @@ from podium.config import Config
 from podium.package.archive import archive_file, checked_file, receipt_file
 from podium.plan import Plan
 from podium.runs import ledger
+from podium.verdict import kept
 from podium.verdict.score.score import label
 
 
@@ -46,8 +47,7 @@ def board(config: Config) -> list[Row]:
 def _row(config: Config, item: Plan) -> Row:
     attempts = ledger.current(ledger.attempts(plan.result_folder(config, item)))
     outcomes = [attempt.outcome for attempt in attempts]
-    path = plan.verdict_file(config, item)
-    verdict = files.read_json(path) if path.exists() else None
+    verdict = kept.read(config, item)
     finished = sum(attempt.countable for attempt in attempts)
     word, following = _word(config, item, finished, verdict)
     return Row(
@@ -69,7 +69,7 @@ def _row(config: Config, item: Plan) -> Row:
 
 def _word(config: Config, item: Plan, finished: int, verdict: dict | None) -> tuple[str, str]:
     workflow = f"snakemake --profile profiles/local --configfile {config.path}"
-    check = f"podium check --system {item.system.name} --benchmark {item.benchmark} --config {config.path}"
+    check = kept.command(config, item)
     if finished == 0:
         return "missing", workflow
     if finished < item.required:

@@ -12,6 +12,7 @@ from podium.config import Config
 from podium.plan import Plan
 from podium.report import board, plot
 from podium.runs import ledger
+from podium.verdict import kept
 from podium.verdict.reading import logs
 from podium.verdict.score.score import heading, label
 
@@ -37,8 +38,7 @@ def _system(config: Config, name: str) -> dict[str, str]:
 
 def _result(config: Config, item: Plan) -> dict[str, Any]:
     """One benchmark's section: its verdict, a row a run, the plot."""
-    path = plan.verdict_file(config, item)
-    verdict = files.read_json(path) if path.exists() else None
+    verdict = kept.read(config, item)
     counted = set(verdict["counted"]) if verdict else set()
     dropped = {verdict["counted"][index] for index in verdict["score"]["dropped"]} if verdict else set()
     rows, series = [], []
