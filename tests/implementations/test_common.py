@@ -79,6 +79,11 @@ def test_processes_add_average_and_agree(environment):
     }
 
 
+def test_a_thread_that_wants_the_interpreter_at_the_very_end_cannot_fail_the_run(environment):
+    teardown = "import atexit, os; atexit.register(os.abort)\n"  # as that thread does, but each time
+    assert processes(2, CONTAINERS / "resnet", environment, teardown + SHARED)["place"] == [0, 2, 0]
+
+
 def test_one_process_has_no_group_and_does_not_import_the_compiler(environment):
     code = SHARED.replace("leave(world)", "import sys; sys.exit('torch._dynamo' in sys.modules)")
     assert processes(1, CONTAINERS / "resnet", environment, code) == {
@@ -198,6 +203,7 @@ def test_a_loader_that_is_told_to_end_does_not_end_the_run(environment, tmp_path
 # Rehearsal
 
 ROUNDS = {"resnet": ["3.1.0", "4.0.0"], "unet3d": ["3.1.0", "4.0.0"], "rnnt": ["3.0.0", "3.1.0"]}
+ROUNDS |= {"bert": ["3.1.0", "4.0.0", "4.1.0", "5.0.0"]}
 
 
 def rehearse(benchmark: str, *arguments: str, **changes: object) -> subprocess.CompletedProcess:

@@ -72,10 +72,10 @@ def test_a_tiny_run_reaches_its_target_and_the_official_checker_passes_its_log(d
     [wanted] = plan.plans(config)
     data, output = plan.layout_folder(config, wanted.dataset).absolute(), tmp_path / "logs"
     output.mkdir()
-    told = contract.environment(config, wanted, 4711, data, output) | {"DATADIR": "/data", "LOGDIR": "/logs"}
+    told = contract.environment(config, wanted, 4711)
     docker(
         *("run", *LOCKED_UP, "--user", f"{os.getuid()}:{os.getgid()}"),
-        *("--volume", f"{data}:/data:ro", "--volume", f"{output}:/logs"),
+        *("--volume", f"{data}:{contract.DATA}:ro", "--volume", f"{output}:{contract.LOGS}"),
         *(image, "bash", "-euc", START, "run", *(f"{name}={content}" for name, content in told.items())),
     )
     log = output / "mllog.txt"

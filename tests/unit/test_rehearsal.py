@@ -7,9 +7,9 @@ import json
 import pytest
 
 import synthetic
-from podium import cli, files, plan
+from podium import cli, plan
 from podium.errors import BadEnvironment, Findings
-from podium.package import layout, system
+from podium.package import layout, nodes, system
 from podium.runs import ledger
 from podium.runs import run as runs
 from podium.verdict import check
@@ -74,7 +74,7 @@ def test_pack_refuses_it_even_where_it_came_after_the_check(prepared, built):
     wanted = first_plan(config)
     for number in range(5):
         runs.run(config, wanted, number)
-    files.write_json(plan.system_file(config, "host"), system.describe(config, wanted.system))
+    system.write(config, wanted.system, [nodes.collect()])
     check.check_result(config, wanted)
     log = plan.result_folder(config, wanted) / "2" / "result.txt"
     log.write_text(f"{MARK}\n{log.read_text()}")

@@ -14,8 +14,8 @@ import pytest
 
 from podium import cli, files, manifest, plan
 from podium.errors import BadEnvironment, BadInput
-from podium.runs import cores, ledger
-from podium.runs.launchers import local
+from podium.runs import devices, ledger
+from podium.runs.launchers import RUNNING, Job, local
 from podium.runs.run import run
 from support import first_plan
 
@@ -73,14 +73,13 @@ def test_a_log_without_run_stop_is_no_run_and_the_next_start_takes_a_new_number(
     assert not (folder_of(config) / "1" / "stamp.json").exists()
 
 
-def test_a_run_past_its_time_limit_is_ended(prepared, built):
+def test_a_training_past_its_time_limit_is_ended_and_has_missed_its_target(prepared, built):
     config = prepared("slow")
     result = {**_result(config), "time_limit_minutes": 0.02}
     config = built(prepared("slow", results=[result]))
-    with pytest.raises(BadEnvironment, match="is no run"):
-        run(config, first_plan(config), 0)
-    assert ledger.attempts(folder_of(config))[0].outcome == "failed"
-    assert not local.alive(_id(folder_of(config) / "0"))
+    attempt = run(config, first_plan(config), 0)
+    assert (attempt.outcome, attempt.record["cause"]) == ("not_converged", "time is up")
+    assert not _alive(folder_of(config) / "0")
 
 
 def _result(config):
@@ -94,7 +93,11 @@ def _result(config):
 
 
 def _id(home):
-    return local.Id(**files.read_json(home / "job.json")["id"])
+    return files.read_json(home / "job.json")["id"]
+
+
+def _alive(home):
+    return local.Local().states([_id(home)])[_id(home)].phase == RUNNING
 
 
 def _started(config, number=0):
@@ -116,11 +119,9 @@ def test_a_killed_head_process_finds_its_run_again(prepared, built, monkeypatch)
     head = _started(config)
     head.kill()
     head.wait()
-    id = _id(folder_of(config) / "0")
-    assert local.alive(id), "the run must outlive the process that launched it"
-    sleeper = int(
-        subprocess.run(["pgrep", "-s", str(id.pid), "sleep"], capture_output=True, text=True, check=True).stdout
-    )
+    assert _alive(folder_of(config) / "0"), "the run must outlive the process that launched it"
+    pid = _id(folder_of(config) / "0").split(":")[2]
+    sleeper = int(subprocess.run(["pgrep", "-s", pid, "sleep"], capture_output=True, text=True, check=True).stdout)
     os.kill(sleeper, signal.SIGTERM)  # the training's long wait is over
     with pytest.raises(BadEnvironment):  # `set -e` in the script ends it without run_stop
         run(config, first_plan(config), 0)
@@ -133,15 +134,17 @@ def test_a_head_process_told_to_stop_ends_its_run_and_records_it(prepared, built
     head.terminate()
     assert head.wait(timeout=40) == 3
     assert ledger.attempts(folder_of(config))[0].outcome == "cancelled"
-    assert not local.alive(_id(folder_of(config) / "0"))
+    assert not _alive(folder_of(config) / "0")
 
 
-def test_nothing_starts_when_the_id_could_not_be_stored(tmp_path):
-    def broken(id):
+def test_nothing_starts_when_the_id_could_not_be_stored(tmp_path, monkeypatch):
+    def broken(*_, **__):
         raise OSError("disk full")
 
+    monkeypatch.setattr(local, "store", broken)
+    job = Job("name", tmp_path, lambda cores, gpus: ["touch", str(tmp_path / "started")])
     with pytest.raises(OSError, match="disk full"):
-        local.submit(tmp_path, ["touch", str(tmp_path / "started")], cores.Cores((), ()), broken)
+        local.Local().submit(job)
     deadline = time.monotonic() + 10
     while list(tmp_path.glob("exit_status*")) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -160,14 +163,21 @@ def test_data_that_is_missing_or_changed_is_refused(prepared, built, write_confi
     assert ledger.attempts(folder_of(config)) == []
 
 
-def test_a_subset_is_refused_in_the_closed_division_alone(prepared, built):
+@pytest.mark.parametrize(
+    "counts, name, found",
+    [
+        ({"subset": True}, "imagenet/recordio is a subset", "take: 5"),
+        ({"official": False, "form": "dump"}, "imagenet/recordio is not official", "made of the form dump"),
+    ],
+)
+def test_what_is_not_the_published_set_is_refused_in_the_closed_division_alone(prepared, built, counts, name, found):
     who = {"org": "tests", "division": "closed", "round": "3.1.0", "status": "research"}
     config = built(prepared(submission=who))
     data = plan.layout_folder(config, config.dataset("imagenet"))
-    manifest.write(data, manifest.of_folder(data, counts={"subset": True}, params={"take": 5}))
-    with pytest.raises(BadInput, match="imagenet/recordio is a subset") as error:
+    manifest.write(data, manifest.of_folder(data, counts=counts, params={"take": 5}))
+    with pytest.raises(BadInput, match=name) as error:
         run(config, first_plan(config), 0)
-    assert error.value.found == "take: 5"
+    assert error.value.found.startswith(found)
     assert ledger.attempts(folder_of(config)) == []
     open_config = replace(config, submission=replace(config.submission, division="open"))
     assert run(open_config, first_plan(open_config), 0).outcome == "converged"
@@ -194,12 +204,12 @@ def test_another_config_starts_new_attempts_and_keeps_the_old(prepared, built):
 
 
 def test_runs_side_by_side_hold_cores_of_their_own(tmp_path):
-    first = cores.take(1, tmp_path)
-    second = cores.take(1, tmp_path)
+    first = devices.take_cores(1, tmp_path)
+    second = devices.take_cores(1, tmp_path)
     available = len(os.sched_getaffinity(0))
     assert len(first.numbers) == 1
     assert not set(first.numbers) & set(second.numbers)
-    assert cores.take(available + 1, tmp_path).numbers == (), "with too few free cores a run shares them all"
+    assert devices.take_cores(available + 1, tmp_path).numbers == (), "with too few free cores a run shares them all"
     for lock in (*first.locks, *second.locks):
         os.close(lock)
 

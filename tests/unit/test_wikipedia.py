@@ -16,7 +16,19 @@ from podium.data.again import Again, Sample
 from podium.data.demo import wikipedia as demo
 from podium.data.job import Job
 from podium.data.samples import wikipedia as sample
-from podium.data.wikipedia import check, clean, evaluation, gather, layouts, sentences, shards, shuffle, split, text
+from podium.data.wikipedia import (
+    arrange,
+    check,
+    clean,
+    evaluation,
+    gather,
+    layouts,
+    sentences,
+    shards,
+    shuffle,
+    split,
+    text,
+)
 from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadEnvironment, BadInput
@@ -448,7 +460,7 @@ def test_gather_starts_a_part_when_the_block_would_be_exceeded():
 
 
 def test_the_shuffled_order_is_random_shuffle(tmp_path):
-    shuffle.write_order(1000, tmp_path / "order.npy")
+    arrange.write_order(shuffle.shuffled(1000), tmp_path / "order.npy")
     comes_from, goes_to = np.load(tmp_path / "order.npy")
     wanted = list(range(1000))
     random.Random(24).shuffle(wanted)

@@ -33,7 +33,7 @@ def test_a_vendors_implementation_with_data_as_they_are_goes_from_one_line_to_an
     (source / "tar" / "shard.tar").write_bytes(b"in whatever form")
     value["data"]["sets"]["openimages"]["source"] = f"file:{source}"
     value["results"][0] |= {"implementation": str(SCRIPTED), "config": "vendor"}
-    value["systems"]["1xnode-8xgpu"]["threads"] = 1
+    value["systems"]["1xnode-8xgpu"] |= {"gpus_per_node": 0, "threads": 1}  # the scripted runs need none
     path = written(tmp_path, value)
     jobs = planned(snakemake(path, "--dry-run"))
     assert (jobs["run_attempt"], jobs["prepare_dataset"], jobs["verify_dataset"]) == (5, 1, 1)

@@ -69,7 +69,7 @@ def test_a_journey_and_what_is_made_again_after_a_loss(work):
         "check_result": 1,
         "score_results": 1,
         "pack_submission": 1,
-        "check_submission": 1,
+        "inspect_submission": 1,
         "archive_submission": 1,
         "write_report": 1,
         "all": 1,

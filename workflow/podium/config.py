@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ WORKFLOW = Path(__file__).resolve().parents[1]
 REPOSITORY = WORKFLOW.parent
 DEFAULT = Path("config/config.yaml")
 AS_IT_IS = "asis"  # the layout of a set that is neither copied nor prepared
+OPEN = ("system", "price_per_accelerator_hour", "memory_gigabytes", "time_limit_minutes")  # of reproduce: may be absent
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class System:
     gpus_per_node: int
     launcher: str
     engine: str
+    devices: str
     threads: int
+    slurm: Mapping[str, Any]
     description: Mapping[str, Any]
 
 
@@ -80,6 +85,7 @@ class Result:
     attempts: int | None
     time_limit_minutes: float
     stop_when_lost: bool
+    environment: Mapping[str, str] = field(default_factory=dict)  # beyond the run contract; set by nightlies alone
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,106 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Images:
+    """What container images are built with and where they go; `secrets` maps ids to files."""
+
+    base: str | None
+    arguments: Mapping[str, str]
+    secrets: Mapping[str, Path]
+    registry: str | None
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """How another submitter's result is run again and compared.
+
+    `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
+    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data` are
+    folders for variables of foreign scripts that no data set of ours stands for.
+    """
+
+    system: str | None
+    runs: int
+    margin: float
+    confidence: float
+    price_per_accelerator_hour: float | None
+    network: bool
+    memory_gigabytes: float | None
+    time_limit_minutes: float | None
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Scrub:
+    """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
+    `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
+
+    hosts: tuple[str, ...]
+    users: tuple[str, ...]
+    patterns: Mapping[str, str]
+    withhold: tuple[str, ...]
+    allow: tuple[str, ...]
+    allow_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Another cluster's config, and where its work root lies here (None: as that config says)."""
+
+    config: Path
+    root: Path | None
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the submission is made of and where it goes. `deadline` is when it has to be there, with a time zone."""
+
+    deadline: datetime.datetime | None
+    merge: tuple[Merge, ...]
+    scrub: Scrub
+    encrypt: str
+    upload: str | None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is looked for while a run goes on, and what is done about it: `report`, or `cancel` the run.
+
+    `hang_minutes` without a new line is a hang, a throughput below `degraded` of that of the first blocks is degraded.
+    `prometheus` is the file for a node exporter's textfile collector, if one is wanted.
+    """
+
+    hang_minutes: float
+    degraded: float
+    on_hang: str
+    on_nan: str
+    on_degraded: str
+    prometheus: Path | None
+
+
+@dataclass(frozen=True)
+class NightlyResult:
+    """What a night runs of one of the results: so many runs, cut short after samples or minutes, or to the target."""
+
+    system: str
+    benchmark: str
+    runs: int
+    samples: int | None
+    minutes: float | None
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """What a night runs, what change matters (percent), the site's command for more facts, and who is told."""
+
+    results: tuple[NightlyResult, ...]
+    smallest_percent: float
+    ignore_percent: float
+    facts: str | None
+    webhook: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -118,7 +224,12 @@ class Config:
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
     transfer: Transfer
+    images: Images
+    watch: Watch
     checker_version: str
+    reproduce: Reproduce
+    package: Package
+    nightly: Nightly
 
     @property
     def inhouse(self) -> bool:
@@ -134,7 +245,7 @@ class Config:
             raise BadInput(
                 f"unknown benchmark {name!r}",
                 _names({**known, **self.benchmarks}),
-                _nearest(name, {**known, **self.benchmarks}),
+                nearest(name, {**known, **self.benchmarks}),
                 f"one of your own is declared under `benchmarks` in {self.path}",
             )
         return Benchmark(name=name, **known[name])
@@ -143,7 +254,7 @@ class Config:
         """The system of that name; raises BadInput naming the nearest one."""
         if name not in self.systems:
             raise BadInput(
-                f"unknown system {name!r}", _names(self.systems), _nearest(name, self.systems), f"edit {self.path}"
+                f"unknown system {name!r}", _names(self.systems), nearest(name, self.systems), f"edit {self.path}"
             )
         return self.systems[name]
 
@@ -153,7 +264,7 @@ class Config:
             raise BadInput(
                 f"no data set {name!r} in {self.path}",
                 _names(self.datasets),
-                _nearest(name, self.datasets),
+                nearest(name, self.datasets),
                 f"add data.sets.{name} to {self.path}",
             )
         return self.datasets[name]
@@ -221,8 +332,15 @@ def from_mapping(value: Any, path: Path) -> Config:
         ),
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
+        images=_images(value["images"]),
+        watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
+        reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
+        package=_package(value["package"], path),
+        nightly=_nightly(value["nightly"]),
     )
+    if config.reproduce.system is not None:
+        config.system(config.reproduce.system)
     for result in config.results:
         config.system(result.system)
     _check_own(config)
@@ -235,6 +353,51 @@ def from_mapping(value: Any, path: Path) -> Config:
                 f"edit {path}",
             )
     return config
+
+
+def _images(value: Mapping[str, Any]) -> Images:
+    return Images(
+        base=value.get("base"),
+        arguments={name: str(item) for name, item in value["arguments"].items()},
+        secrets={name: Path(path).expanduser() for name, path in value["secrets"].items()},
+        registry=value.get("registry"),
+    )
+
+
+def _package(value: Mapping[str, Any], path: Path) -> Package:
+    scrub = value["scrub"]
+    for kind, pattern in scrub["patterns"].items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            expected = "a regular expression"
+            raise BadInput(f"{path}: package.scrub.patterns.{kind}", expected, str(error), f"edit {path}") from error
+    return Package(
+        deadline=_moment(value["deadline"], path) if "deadline" in value else None,
+        merge=tuple(
+            Merge(Path(item["config"]), Path(item["root"]) if "root" in item else None) for item in value["merge"]
+        ),
+        scrub=Scrub(**{key: tuple(item) if isinstance(item, list) else item for key, item in scrub.items()}),
+        encrypt=value["encrypt"],
+        upload=value.get("upload"),
+    )
+
+
+def _moment(text: str, path: Path) -> datetime.datetime:
+    """A date and time with its zone; a deadline without one is another in every office."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        expected = 'a date and time with its zone, in quotes: "2026-05-15T13:00-07:00"'
+        raise BadInput(f"{path}: package.deadline is no moment", expected, repr(text), f"edit {path}")
+    return moment
+
+
+def _watch(value: Mapping[str, Any]) -> Watch:
+    path = value.get("prometheus")
+    return Watch(**{**value, "prometheus": Path(path) if path else None})
 
 
 def _check_own(config: Config) -> None:
@@ -260,6 +423,11 @@ def _check_own(config: Config) -> None:
         )
 
 
+def _nightly(value: Mapping[str, Any]) -> Nightly:
+    results = tuple(NightlyResult(**{"samples": None, "minutes": None} | item) for item in value["results"])
+    return Nightly(**{"facts": None, "webhook": None} | value | {"results": results})
+
+
 @cache
 def schema(name: str) -> dict[str, Any]:
     """The JSON schema `workflow/schemas/<name>.schema.yaml`."""
@@ -272,7 +440,7 @@ def catalog(name: str) -> dict[str, Any]:
     path = WORKFLOW / "catalog" / f"{name}.yaml"
     if not path.exists():
         known = sorted(entry.stem for entry in path.parent.glob("*.yaml"))
-        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), _nearest(path.stem, known), "")
+        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), nearest(path.stem, known), "")
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
@@ -287,7 +455,7 @@ def check(value: Any, rules: Mapping[str, Any], path: Path) -> None:
             known = error.schema["properties"]
             for key in sorted(set(error.instance) - set(known)):
                 raise BadInput(
-                    f"{path}: unknown key {key!r} in {place}", _names(known), _nearest(str(key), known), f"edit {path}"
+                    f"{path}: unknown key {key!r} in {place}", _names(known), nearest(str(key), known), f"edit {path}"
                 )
         raise BadInput(
             f"{path}: {place} is wrong", _expected(error), error.message, f"edit {path}; see config/README.md"
@@ -319,7 +487,8 @@ def _names(names: Any) -> str:
     return "one of " + ", ".join(sorted(map(str, names))) if names else "none is known"
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest(name: str, names: Any) -> str:
+    """`name` in quotes, and the known name that is most like it."""
     near: Iterator[str] = iter(difflib.get_close_matches(name, [str(known) for known in names], n=1))
     best = next(near, None)
     return f"{name!r}" + (f"; did you mean {best!r}?" if best else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import fcntl
 import hashlib
@@ -80,6 +81,11 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def now() -> str:
+    """The time as records hold it: UTC, ISO 8601, milliseconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
 def hash_file(path: Path, algorithm: str = "sha256") -> str:
     """Hex digest of a file's content, read once in 1 MiB pieces."""
     with path.open("rb") as file:
@@ -118,8 +124,10 @@ def locked(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
     """Build a folder anew beside `folder` and swap it in; on an error the old one stays untouched."""
-    fresh = folder.with_name(f".{folder.name}.new")
+    fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     with explained(folder):
+        if old.exists() and not folder.exists():
+            old.rename(folder)  # a swap was cut between its two renames
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         try:
@@ -127,7 +135,6 @@ def replacing(folder: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
-        old = folder.with_name(f".{folder.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
             folder.rename(old)

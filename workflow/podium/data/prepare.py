@@ -52,7 +52,8 @@ def prepare(
     take = _take(params)
     if not source.is_dir():
         raise BadInput(f"no source for {dataset}", "a folder", f"nothing at {source}", f"podium fetch {dataset}")
-    made_from = manifest.read(source).sha256 if (source / manifest.NAME).exists() else str(source)
+    fetched = manifest.read(source) if (source / manifest.NAME).exists() else manifest.Manifest(files=())
+    made_from = fetched.sha256 if fetched.files else str(source)
     with files.locked(to.with_name(f".{to.name}.lock")):
         if (to / manifest.NAME).exists():
             present = manifest.read(to)
@@ -69,7 +70,7 @@ def prepare(
         if not (partial / _COUNTS).exists():
             with files.explained(to):
                 counts = maker.prepare(Job(source=source, layout=layout, to=partial, params=params, workers=workers))
-            files.write_json(partial / _COUNTS, {**counts, manifest.SUBSET: bool(take)})
+            files.write_json(partial / _COUNTS, {**counts, manifest.SUBSET: bool(take), **fetched.marks})
         made = manifest.of_folder(
             partial, counts=files.read_json(partial / _COUNTS), params=params, made_from=made_from
         )

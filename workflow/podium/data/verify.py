@@ -78,15 +78,26 @@ def verify(config: Config, dataset: DataSet, depth: str, seed: int | None = None
     return Answer(content, found, facts)
 
 
-def refuse_subset(config: Config, dataset: DataSet, content: manifest.Manifest) -> None:
-    """Raise BadInput where a closed submission would use a subset, which `content` describes."""
-    if config.submission.division == "closed" and content.counts.get(manifest.SUBSET):
-        folder = plan.layout_folder(config, dataset)
+def refuse_unofficial(config: Config, dataset: DataSet, content: manifest.Manifest) -> None:
+    """Raise BadInput where a closed submission would use a subset, or a set that was not made of what is published;
+    `content` describes it.
+    """
+    if config.submission.division != "closed":
+        return
+    folder = plan.layout_folder(config, dataset)
+    if content.counts.get(manifest.SUBSET):
         raise BadInput(
             f"{folder} is a subset",
             "the whole set, which the closed division trains and evaluates on",
             f"take: {content.params.get('take')}",
             f"take out `take`; rm -r {folder} && podium prepare {dataset.name} --config {config.path}",
+        )
+    if content.counts.get(manifest.OFFICIAL) is False:
+        raise BadInput(
+            f"{folder} is not official",
+            f"the published form of {dataset.name}, which the closed division trains and evaluates on",
+            f"made of the form {content.counts.get('form')}, with other results",
+            f"podium fetch {dataset.name} from the catalog, then rm -r {folder} && podium prepare {dataset.name}",
         )
 
 

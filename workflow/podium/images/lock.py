@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,23 @@ from podium.errors import BadInput
 
 
 @dataclass(frozen=True)
-class Image:
-    """A locked image. `reference` names its content; `implementation` and `venv` are where engine `process` finds it.
+class Export:
+    """An image as one file: where it lies, its size and its sha256."""
 
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Image:
+    """A locked image. `reference` names what is in it, by whatever engine it is held; `engine` is the one that made it.
+
+    An image of engine `process` is a snapshot of `implementation` and a `venv`. A container image has an `id` in the
+    store where it was built, a `tag` there, a `digest` (`registry/name@sha256:…`) once it was pushed, `exports` (`sif`,
+    `sqsh`) once it was exported, and `base`, also by digest; `arguments` are those of its build, `inputs` names all
+    that the build was given. `size` is in bytes. `packages` are Python's, `versions` those of CUDA, cuDNN, NCCL and the
+    framework as far as they are there; `sbom` is the sha256 of the bill of materials beside `image.json`.
     `files` maps each file of the implementation to its sha256; `commit` is None outside a git repository.
     """
 
@@ -29,6 +43,21 @@ class Image:
     requirements: tuple[str, ...]
     packages: Mapping[str, str]
     files: Mapping[str, str]
+    id: str = ""
+    tag: str = ""
+    digest: str = ""
+    workdir: str = ""
+    architecture: str = ""
+    base: str = ""
+    size: int = 0
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    inputs: str = ""
+    system_packages: Mapping[str, str] = field(default_factory=dict)
+    conda_packages: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    licences: Mapping[str, str] = field(default_factory=dict)
+    sbom: str = ""
+    exports: Mapping[str, Export] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -44,11 +73,26 @@ def reference(packages: Mapping[str, str], python: str, contents: Mapping[str, s
 
 
 def read(path: Path) -> Image:
-    """Read `image.json` and hold the snapshot to it; raises BadInput where a file is not the locked one."""
+    """Read `image.json`; raises BadInput where there is none, or where the image of engine `process` is not the one.
+
+    A container image is held to its lock by the engine that runs it (`engines.of(name).held(image)`).
+    """
+    image = parse(path)
+    if image.engine == "process":
+        _check_snapshot(image, path)
+    return image
+
+
+def parse(path: Path) -> Image:
+    """`image.json` as it stands; raises BadInput where there is none."""
     if not path.exists():
         raise BadInput("no image is locked", str(path), "nothing", "podium build")
     value = files.read_json(path)
-    image = Image(**{**value, "requirements": tuple(value["requirements"])})
+    exports = {kind: Export(**item) for kind, item in value.get("exports", {}).items()}
+    return Image(**{**value, "requirements": tuple(value["requirements"]), "exports": exports})
+
+
+def _check_snapshot(image: Image, path: Path) -> None:
     found = contents(Path(image.implementation))
     if changed := sorted(
         name for name in found.keys() | image.files.keys() if found.get(name) != image.files.get(name)
@@ -61,7 +105,38 @@ def read(path: Path) -> Image:
         )
     if not (Path(image.venv) / "bin" / "python").exists():
         raise BadInput("the image's virtual environment is gone", image.venv, "nothing", f"rm {path} && podium build")
+
+
+def held_file(image: Image, kind: str) -> Image:
+    """The image, whose exported file (`sif` or `sqsh`) must be there and be the one that was exported.
+
+    A file that has not been touched since its hash was taken is not read again: that takes a minute for each 10 GB.
+    Raises BadInput otherwise.
+    """
+    if kind not in image.exports:
+        raise BadInput(f"the image has no .{kind} file", image.reference, "none was exported", f"podium export {kind}")
+    export = image.exports[kind]
+    found = digest(Path(export.path))
+    if found != export.sha256:
+        expected = f"sha256 {export.sha256}"
+        raise BadInput(
+            f"{export.path} is not the exported image", expected, found or "nothing", f"podium export {kind}"
+        )
     return image
+
+
+def digest(path: Path) -> str | None:
+    """The sha256 of a file, remembered beside it for as long as its size and its times stay; None without the file."""
+    if not path.exists():
+        return None
+    memory = path.with_name(f".{path.name}.sha256.json")
+    facts = path.stat()
+    stamp = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+    if memory.exists() and (known := files.read_json(memory))["stamp"] == stamp:
+        return known["sha256"]
+    found = files.hash_file(path)
+    files.write_json(memory, {"stamp": stamp, "sha256": found})
+    return found
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -9,12 +9,13 @@ from typing import Any
 import yaml
 
 from podium.config import Config
+from podium.package.sources import Source
 from podium.plan import Plan
 from podium.verdict.score.score import heading, label
 
 
-def tree_readme(config: Config, plans: Sequence[Plan], verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """README.md of the tree: what it holds, and how its figures may be spoken of."""
+def tree_readme(config: Config, found: Sequence[Source], verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """README.md of the tree: what it holds, where, and how its figures may be spoken of."""
     lines = [
         f"# {heading(config)}",
         "",
@@ -23,12 +24,21 @@ def tree_readme(config: Config, plans: Sequence[Plan], verdicts: Sequence[Mappin
         "| system | benchmark | counted runs | minutes | choice of runs |",
         "|---|---|---|---|---|",
     ]
-    for item, verdict in zip(plans, verdicts, strict=True):
-        minutes = verdict["score"]["minutes"]
+    for source, verdict in zip(found, verdicts, strict=True):
+        item, minutes = source.item, verdict["score"]["minutes"]
         lines.append(
             f"| {item.system.name} | {item.benchmark} | {len(verdict['counted'])} | "
             f"{'-' if minutes is None else f'{minutes:.4f}'} | {verdict['choice']} |"
         )
+    lines += [
+        "",
+        "- `systems/<system>.json`: what each system is",
+        "- `results/<system>/<benchmark>/result_<i>.txt`: the logs of the counted runs, in launch order",
+        "- `benchmarks/<benchmark>/implementations/<implementation>/`: the code as it ran",
+        "- `benchmarks/<benchmark>/implementations/<system>/`: how to repeat it on that system; the JSON there "
+        "holds the image's lock, the hash of the data's manifest, and which runs count and why",
+    ]
+    lines += ["", "`SCRUBBED_…` stands for a name of the submitter's site."]
     if not config.inhouse:
         lines += ["", "MLPerf is a registered trademark of MLCommons Association; this tree was not reviewed by it."]
     lines += [""]

@@ -7,7 +7,6 @@ ended before it. Attempts are never deleted or renumbered; a wanted run whose at
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from podium import files
+from podium.errors import BadInput
 
 NAME = "ledger.jsonl"
 COUNTABLE = ("converged", "not_converged")  # a training that ran to its end; all else failed for want of a machine
@@ -56,19 +56,29 @@ def current(all: Sequence[Attempt]) -> list[Attempt]:
     return [attempt for attempt in all if attempt.fingerprint == all[-1].fingerprint] if all else []
 
 
-def launch(folder: Path, wanted: int, fingerprint: str, first_free: int) -> Attempt:
+def launch(folder: Path, wanted: int, fingerprint: str, planned: int) -> Attempt:
     """Enter a new attempt for run `wanted`: its number, and a seed that no attempt of this result had before.
 
-    The number is `wanted` where no attempt had it yet, else the next one from `first_free` on.
+    The number is `wanted` where no attempt had it yet, else the next one from `planned` on. How many runs are planned
+    is decided before the first (training rules, run selection): raises BadInput where it was another number then.
     """
     with files.locked(folder / ".ledger.lock"):
         known = attempts(folder)
+        before = [line.get("planned", planned) for line in _lines(folder) if line.get("fingerprint") == fingerprint]
+        if before and before[0] != planned:
+            raise BadInput(
+                f"{planned} attempts are wanted in {folder}",
+                f"{before[0]}, as when the first was launched: a result may not get more runs once some are known",
+                str(planned),
+                f"set attempts: {before[0]} in the config; another image, data or config begins a new result",
+            )
         used = {attempt.number for attempt in known}
-        number = wanted if wanted not in used else max(first_free, max(used) + 1)
+        number = wanted if wanted not in used else max(planned, max(used) + 1)
         seeds = {attempt.seed for attempt in known}
         seed = next(seed for seed in iter(_draw, None) if seed not in seeds)
         (folder / str(number)).mkdir(parents=True, exist_ok=True)
-        entry = {"event": "launched", "attempt": number, "wanted": wanted, "seed": seed, "fingerprint": fingerprint}
+        who = {"attempt": number, "wanted": wanted, "seed": seed, "fingerprint": fingerprint}
+        entry = {"event": "launched", **who, "planned": planned}
         _append(folder, entry)
     return Attempt(number, wanted, seed, fingerprint, None)
 
@@ -150,8 +160,7 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
 
 def _append(folder: Path, entry: Mapping[str, Any]) -> None:
     texts = _texts(folder)
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    line = {**entry, "time": now, "previous": _digest(texts[-1]) if texts else None}
+    line = {**entry, "time": files.now(), "previous": _digest(texts[-1]) if texts else None}
     # Rewritten whole: a line that a dying process wrote by half would break the chain for good.
     files.write_text(folder / NAME, "".join(text + "\n" for text in [*texts, json.dumps(line)]))
 

@@ -7,35 +7,24 @@ attempt only where the last one failed or was made with another image, other dat
 from __future__ import annotations
 
 import argparse
-import contextlib
-import datetime
 import json
-import platform
-import shutil
-import signal
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
-from podium import files, manifest, plan
+from podium import files, plan
 from podium.config import Config
-from podium.data.verify import problems, refuse_subset
-from podium.errors import BadEnvironment, BadInput, Findings, PodiumError
-from podium.images import lock
-from podium.images.engines import process
-from podium.images.lock import Image
+from podium.errors import BadInput, Findings, PodiumError
 from podium.plan import Plan
-from podium.runs import contract, cores, ledger
-from podium.runs.launchers import local
+from podium.runs import launch, launchers, ledger, watch
+from podium.runs.finish import finish
+from podium.runs.launch import Made
+from podium.runs.launchers import JOB
 from podium.runs.ledger import Attempt
 from podium.verdict import attempts
-from podium.verdict.reading import logs
 
-POLL = 0.1  # seconds between two looks at a running attempt
 STAMP = "stamp.json"  # Snakemake's output: it deletes its outputs before a job, which must never befall a record
 
 
@@ -46,170 +35,42 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
     another cause than its training.
     """
     folder = plan.result_folder(config, wanted)
-    image = lock.read(plan.image_file(config, wanted))
-    data = plan.data_folder(config, wanted.dataset)
-    content = _checked_data(config, wanted)
-    # What a log carries or was made with: change any of it, and the run is another run.
-    who = (*asdict(config.submission).values(), wanted.system.name)
-    fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
-    with files.locked(folder / f".run-{number}.lock"):
-        known = [item for item in ledger.attempts(folder) if (item.wanted, item.fingerprint) == (number, fingerprint)]
+    made = launch.made_with(config, wanted)
+    with files.locked(lock_file(folder, number)):
+        every = ledger.attempts(folder)
+        known = [item for item in every if (item.wanted, item.fingerprint) == (number, made.fingerprint)]
         for attempt in known:
             if attempt.countable:
                 return attempt
-            if attempt.outcome == "open" and (folder / str(attempt.number) / "job.json").exists():
-                return _finish(config, wanted, image, content, attempt)
-        if wanted.result.stop_when_lost and (why := attempts.lost(config, wanted, fingerprint)):
+            # Its folder is there and no record: it goes on, or nobody saw it end, or it never got to its machine.
+            if attempt.outcome == "open" and (folder / str(attempt.number)).is_dir():
+                return see_through(config, wanted, made, attempt)
+        if wanted.result.stop_when_lost and (why := attempts.lost(config, wanted, made.fingerprint)):
             raise _lost(config, wanted, number, why)
         files.need_space(folder, 50_000_000, "the log of a run")
-        attempt = ledger.launch(folder, number, fingerprint, first_free=wanted.attempts)
+        attempt = ledger.launch(folder, number, made.fingerprint, wanted.attempts)
         for failed in known:
-            print(
-                f"run {wanted.benchmark} {number}: attempt {failed.number} was {failed.outcome}, now {attempt.number}"
-            )
-        _launch(config, wanted, image, data, folder / str(attempt.number), attempt)
-        return _finish(config, wanted, image, content, attempt)
+            words = f"attempt {failed.number} was {failed.outcome}{_cause(failed)}, now {attempt.number}"
+            print(f"run {wanted.benchmark} {number}: {words}")
+        return see_through(config, wanted, made, attempt)
 
 
-def _checked_data(config: Config, wanted: Plan) -> manifest.Manifest:
-    """The data's manifest, after a quick look at names and sizes: training on half a data set costs more."""
-    data = plan.layout_folder(config, wanted.dataset)
-    if not (data / manifest.NAME).exists():
-        raise BadInput(
-            f"{wanted.dataset.name} is not prepared",
-            f"layout {wanted.dataset.layout} in {data}",
-            "nothing",
-            f"podium prepare {wanted.dataset.name} --config {config.path}",
-        )
-    if found := problems(config, wanted.dataset, "quick"):
-        raise BadInput(
-            f"{data} is not what was prepared",
-            "the files of its manifest",
-            "; ".join(found[:5]),
-            f"podium verify {wanted.dataset.name} --config {config.path}",
-        )
-    content = manifest.read(data)
-    refuse_subset(config, wanted.dataset, content)
-    return content
+def lock_file(folder: Path, number: int) -> Path:
+    """Held by the one process that looks after run `number` of a result."""
+    return folder / f".run-{number}.lock"
 
 
-def _launch(config: Config, wanted: Plan, image: Image, data: Path, folder: Path, attempt: Attempt) -> None:
-    environment = contract.environment(config, wanted, attempt.seed, data, folder / "logs")
-    implementation, venv = Path(image.implementation).absolute(), Path(image.venv)
-    command = process.command(implementation, wanted.result.config, environment, venv)
-    files.write_json(folder / "environment.json", _environment(image))
-    (folder / "logs").mkdir(exist_ok=True)  # vendors' implementations take it for granted
-
-    def stored(id: local.Id) -> None:
-        facts = {"launcher": "local", "id": id.as_json(), "started": _now(), "cores": taken.numbers}
-        files.write_json(folder / "job.json", facts)
-
-    taken = cores.take(wanted.system.threads)
-    local.submit(folder, command, taken, stored)
+def see_through(config: Config, wanted: Plan, made: Made, attempt: Attempt) -> Attempt:
+    """Launch an attempt of the ledger unless that was done, wait for its end, record it."""
+    home = plan.result_folder(config, wanted) / str(attempt.number)
+    job = files.read_json(home / JOB) if (home / JOB).exists() else {"id": None}
+    launcher = launchers.of(config, wanted.system)
+    id = job["id"] or launch.start(config, wanted, made, attempt, launcher, ())
+    return finish(config, wanted, made, attempt, watch.wait(config, wanted, attempt, launcher, id, home))
 
 
-def _finish(config: Config, wanted: Plan, image: Image, content: manifest.Manifest, attempt: Attempt) -> Attempt:
-    """Wait for a launched attempt, from whichever process launched it, and record how it ended."""
-    folder = plan.result_folder(config, wanted)
-    home = folder / str(attempt.number)
-    job = files.read_json(home / "job.json")
-    id = local.Id(**job["id"])
-    cause = _wait(wanted, attempt, id, home, wanted.result.time_limit_minutes)
-    _collect(home)
-    log = logs.read(home / "result.txt", wanted.task.key)
-    status = local.exit_status(home)
-    untrained = log.minutes is None or log.rehearsal
-    outcome = cause or ("failed" if untrained else "converged" if log.converged else "not_converged")
-    facts = {
-        "attempt": attempt.number,
-        "wanted": attempt.wanted,
-        "system": wanted.system.name,
-        "benchmark": wanted.benchmark,
-        "implementation": wanted.implementation,
-        "config": wanted.result.config,
-        "round": config.submission.round,
-        "seed": attempt.seed,
-        "fingerprint": attempt.fingerprint,
-        "image": image.reference,
-        "data": content.sha256,
-        "nodes": [id.host],
-        "job": job["id"],
-        "started": job["started"],
-        "stopped": _now(),
-        "exit_status": status,
-        "outcome": outcome,
-        "quality": log.evaluations[-1].value if log.evaluations else None,
-        "minutes": log.minutes,
-        "log": {"bytes": (home / "result.txt").stat().st_size, "sha256": files.hash_file(home / "result.txt")},
-    }
-    closed = ledger.close(folder, attempt, facts)
-    _tell(wanted, attempts.landed(config, wanted, closed))
-    if not closed.countable:
-        raise _failure(config, wanted, closed, home)
-    return closed
-
-
-def _wait(wanted: Plan, attempt: Attempt, id: local.Id, home: Path, limit: float) -> str | None:
-    """Wait until the run has ended; "cancelled" when this process was told to stop, "failed" past the time limit."""
-    begun = time.monotonic()
-    told = begun
-    with _terminated_as_interrupt():
-        try:
-            while local.alive(id):
-                time.sleep(POLL)
-                now = time.monotonic()
-                if now - told > 60:
-                    told = now
-                    minutes = (now - begun) / 60
-                    print(f"run {wanted.benchmark} {attempt.wanted}: {_progress(home)}, {minutes:.0f} min", flush=True)
-                if now - begun > limit * 60:
-                    local.cancel(id)
-                    return "failed"
-        except KeyboardInterrupt:
-            local.cancel(id)
-            return "cancelled"
-    return None
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """A workflow that is told to stop ends its jobs by SIGTERM: take it as Ctrl-C, so that the run is ended too."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _progress(home: Path) -> str:
-    """How far a run is, from its own log."""
-    log = home / "logs" / "mllog.txt"
-    if not log.exists():
-        return "no log line yet"
-    evaluations = logs.read(log).evaluations
-    return f"quality {evaluations[-1].value:.4g} at {evaluations[-1].epoch:g}" if evaluations else "no evaluation yet"
-
-
-def _collect(home: Path) -> None:
-    """The result log: the file with MLLOG lines in LOGDIR, or what the run printed."""
-    candidates = [*sorted((home / "logs").rglob("*")), home / local.OUTPUT]
-    chosen = next((path for path in candidates if path.is_file() and logs.TOKEN.encode() in path.read_bytes()), None)
-    with files.writing(home / "result.txt") as writer:
-        if chosen is not None:
-            with chosen.open("rb") as reader:
-                shutil.copyfileobj(reader, writer)
-
-
-def _tell(wanted: Plan, verdict: Mapping[str, Any]) -> None:
-    """Say at once what the rules of the round say of an attempt that has ended."""
-    words = "complies" if verdict["compliant"] else "does not comply"
-    told = [f"\n  {line}" for message in verdict["messages"] for line in message.splitlines()[:1]]
-    place = f"{wanted.system.name}/{wanted.benchmark} attempt {verdict['attempt']}"
-    print(f"check {place}: {words}{''.join(told)}", file=sys.stderr)
+def _cause(attempt: Attempt) -> str:
+    return f" ({attempt.record['cause']})" if attempt.record and attempt.record.get("cause") else ""
 
 
 def _lost(config: Config, wanted: Plan, number: int, why: str) -> PodiumError:
@@ -221,41 +82,6 @@ def _lost(config: Config, wanted: Plan, number: int, why: str) -> PodiumError:
     )
 
 
-def _failure(config: Config, wanted: Plan, attempt: Attempt, home: Path) -> PodiumError:
-    """Why a run did not end as a training does: told apart by its log, not by its exit status alone."""
-    again = (
-        f"podium run --system {wanted.system.name} --benchmark {wanted.benchmark} --attempt {attempt.wanted} "
-        f"--config {config.path} launches a new attempt; this one stays in the ledger"
-    )
-    output = home / local.OUTPUT
-    last = output.read_text(encoding="utf-8", errors="replace").splitlines()[-8:] if output.exists() else []
-    how = "a rehearsal, which trains nothing" if logs.read(home / "result.txt").rehearsal else attempt.outcome
-    found = f"{how}, exit status {attempt.record['exit_status']}; the last lines of {output}:"
-    return BadEnvironment(
-        f"attempt {attempt.number} of {wanted.benchmark} on {wanted.system.name} is no run",
-        "a log with run_start and run_stop",
-        "\n    ".join([found, *last]),
-        again,
-    )
-
-
-def _environment(image: Image) -> dict[str, Any]:
-    """What the run ran on, beside the system description."""
-    return {
-        "host": platform.node(),
-        "kernel": platform.release(),
-        "machine": platform.machine(),
-        "libc": " ".join(platform.libc_ver()),
-        "python": image.python,
-        "image": image.reference,
-        "packages": dict(image.packages),
-    }
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-
-
 def _stamp(config: Config, wanted: Plan, number: int, attempt: Attempt) -> None:
     """Tell the workflow that run `number` is recorded, and where."""
     path = plan.result_folder(config, wanted) / str(number) / STAMP
@@ -264,22 +90,30 @@ def _stamp(config: Config, wanted: Plan, number: int, attempt: Attempt) -> None:
 
 def _line(wanted: Plan, number: int, record: Mapping[str, Any]) -> str:
     quality = "no evaluation" if record["quality"] is None else f"quality {record['quality']:.4g}"
+    length = record["cause"] if record["minutes"] is None else f"{record['minutes'] * 60:.1f} s"
     return (
         f"run {wanted.system.name}/{wanted.benchmark} {number + 1}/{wanted.attempts}: {record['outcome']}, "
-        f"{quality}, {record['minutes'] * 60:.1f} s, seed {record['seed']}"
+        f"{quality}, {length}, seed {record['seed']}"
     )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", required=True)
-    parser.add_argument("--benchmark", required=True)
-    parser.add_argument("--attempt", type=int, required=True, help="which of the wanted runs, from 0")
+    parser.add_argument("--system")
+    parser.add_argument("--benchmark")
+    parser.add_argument("--attempt", type=int, help="which of the wanted runs, from 0")
+    parser.add_argument("--watch", action="store_true", help="launch nothing: show all runs until they have ended")
     configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """`podium run --system S --benchmark B --attempt I`: status 1 for a run that did not reach its target."""
     config = configuration.load(args.config)
+    if args.watch:
+        from podium.runs import table
+
+        return table.show(config, args.system, args.benchmark, args.json)
+    if None in (args.system, args.benchmark, args.attempt):
+        raise BadInput("which run?", "--system, --benchmark and --attempt, or --watch", "not all three", "podium plan")
     wanted = plan.of(config, args.system, args.benchmark)
     if not 0 <= args.attempt < wanted.attempts:
         expected = f"0 to {wanted.attempts - 1}"
@@ -292,7 +126,7 @@ def main(args: argparse.Namespace) -> int:
         raise Findings(
             f"run {args.attempt} of {wanted.benchmark} did not converge",
             "run_stop with status success",
-            f"quality {attempt.record['quality']} when it stopped (attempt {attempt.number})",
+            f"{attempt.record['cause']}, quality {attempt.record['quality']} (attempt {attempt.number})",
             "nothing to redo: it counts as it is; `podium check` says whether the result still stands",
         )
     return 0

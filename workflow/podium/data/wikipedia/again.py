@@ -8,6 +8,7 @@ retired_benchmarks/bert/cleanup_scripts/{tokenization,create_pretraining_data}.p
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import unicodedata
 from array import array
@@ -19,7 +20,7 @@ from typing import Any
 
 from podium.data.again import Again, Sample
 from podium.data.wikipedia import store, unicode
-from podium.data.wikipedia.layouts import LAYOUTS
+from podium.data.wikipedia.layouts import LAYOUTS, PACKED, SHUFFLED
 from podium.data.wikipedia.ragged import Instances
 from podium.data.wikipedia.wordpiece import read_vocabulary
 from podium.errors import BadInput
@@ -42,7 +43,7 @@ class Recipe:
 
 
 def rederive(sample: Sample) -> Again:
-    """Make drawn parts, eval.txt among them, again and compare their rows; of a shuffled layout those in drawn files.
+    """Make drawn parts, eval.txt among them, again and compare their rows; of an arranged layout those in drawn files.
 
     Raises BadInput where there is no published text to start from.
     """
@@ -73,28 +74,39 @@ def _compare_evaluation(sample: Sample, name: str, rows: list[str]) -> list[str]
 
 
 def _compare_part(sample: Sample, name: str, rows: list[str]) -> list[str]:
-    parts, total = store.read_parts(sample.folder), sample.content.counts["train_instances"]
+    parts, form = store.read_parts(sample.folder), LAYOUTS[sample.layout]
     names, sizes = [part.name for part in parts], [part.instances for part in parts]
     first = sum(sizes[: names.index(name)])
     if len(rows) != (expected := sizes[names.index(name)]):
         return [f"{name}: expected {len(rows)} instances, found {expected} in {store.PARTS}"]
-    if number := sample.content.params.get("shards", 0):
+    problems = []
+    for number, origins in _origins(sample, sizes, range(first, first + len(rows))):
+        mine = {place: rows[row - first] for place, row in enumerate(origins) if first <= row < first + len(rows)}
+        problems += _differences(sample, form.train_name(number, sample.content.counts["shards"]), mine, name)
+    return problems
+
+
+def _origins(sample: Sample, sizes: list[int], mine: range) -> Iterator[tuple[int, Sequence[int]]]:
+    """Of each file that has rows of `mine`, or of an arranged layout of drawn files, which row stands at each place."""
+    arranged, total, number = LAYOUTS[sample.layout].arranged, sum(sizes), sample.content.counts["shards"]
+    if arranged is PACKED:
+        for file in sample.drawn(range(number), least=1):
+            listed = json.loads((sample.folder / arranged.listed.format(file)).read_text(encoding="utf-8"))
+            yield file, [row for rows in listed for row in rows]
+        return
+    if sample.content.params.get("shards", 0):
         small, larger = divmod(total, number)
         sizes = [small] * (number - larger) + [small + 1] * larger
-    files = [(number, *bounds) for number, bounds in enumerate(pairwise(accumulate(sizes, initial=0)))]
+    files = [(file, *bounds) for file, bounds in enumerate(pairwise(accumulate(sizes, initial=0)))]
     order: Sequence[int] = range(total)
-    if LAYOUTS[sample.layout].shuffled:
+    if arranged is SHUFFLED:
         order = array("I", order)
         random.Random(24).shuffle(order)
         files = sample.drawn(files, least=1)
     else:
-        files = [(number, start, stop) for number, start, stop in files if start < first + len(rows) and first < stop]
-    problems = []
-    for number, start, stop in files:
-        numbers = {place - start: order[place] - first for place in range(start, stop)}
-        mine = {place: rows[row] for place, row in numbers.items() if 0 <= row < len(rows)}
-        problems += _differences(sample, LAYOUTS[sample.layout].train_name(number, len(sizes)), mine, name)
-    return problems
+        files = [(file, start, stop) for file, start, stop in files if start < mine.stop and mine.start < stop]
+    for file, start, stop in files:
+        yield file, order[start:stop]
 
 
 def _differences(sample: Sample, file: str, expected: Mapping[int, str], name: str) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from podium.data.wikipedia import published, shards, store, text
+from podium.data.tasks import runner
+from podium.data.wikipedia import origins, published, shards, store, text
 from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.layouts import LAYOUTS, TEXT
 from podium.data.wikipedia.ragged import Instances, Ragged
-from podium.data.wikipedia.tasks import runner
 from podium.data.wikipedia.wordpiece import Vocabulary, read_vocabulary
 from podium.errors import BadInput
 
@@ -56,7 +56,10 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
     if "eval_instances" in counts:
         instances = found.pop(form.eval_name).instances
         problems += _counted(form.eval_name, instances, full.eval_instances if full else counts["eval_instances"])
-    return problems + _train_problems(list(found.values()), parts, counts)
+    problems += _train_problems(list(found.values()), parts, counts)
+    if form.arranged:
+        problems += origins.problems(folder, form, counts, [file.instances for file in found.values()])
+    return problems
 
 
 def _counted(name: str, found: int, expected: int | None) -> list[str]:
@@ -81,7 +84,10 @@ def _train_problems(found: Sequence[Looked], parts: Sequence[store.Part], counts
     """The training files together: how many instances each holds, and how often the next sentence is a random one."""
     total, per_file = counts["train_instances"], [file.instances for file in found]
     problems = _counted("train", sum(per_file), total)
-    if per_file not in (shards.sizes(total, len(found)), [part.instances for part in parts]):
+    if "samples" not in counts and per_file not in (
+        shards.sizes(total, len(found)),
+        [part.instances for part in parts],
+    ):
         problems.append("train: expected as many instances a file as can be, or those of each part, found otherwise")
     share = sum(file.random_next for file in found) / max(1, sum(per_file))
     least = 0.5 - 2.5 / math.sqrt(
@@ -175,7 +181,7 @@ def block_problems(block: Instances, vocabulary: Vocabulary, recipe: Recipe, fir
     owner = np.repeat(np.arange(len(block)), masked)
     rises = np.diff(positions.values, prepend=-1) > 0
     rises[positions.starts[:-1][masked > 0]] = True
-    special = (positions.values == 0) | (positions.values == middle[owner]) | (positions.values >= lengths[owner] - 1)
+    special = (positions.values <= 0) | (positions.values == middle[owner]) | (positions.values >= lengths[owner] - 1)
     wanted = np.clip(np.rint(lengths * recipe.masked_lm_prob), 1, recipe.max_predictions_per_seq)
     checks = {
         ("ids of the vocabulary", "others"): _rows(ids, (ids.values < 0) | (ids.values >= len(vocabulary))),

@@ -18,7 +18,23 @@ from podium.data.wikipedia.ragged import BLOCK, Instances, Ragged
 
 Blocks = Iterable[Instances]
 Writer = Callable[[Path, int, Blocks], None]  # writes so many instances, given in blocks, to a file
+ROWS = ("input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids")  # the datasets of variable length
+LENGTHS, MASKED = "packed_input_len", "packed_masked_lm_len"  # of a packed row: tokens, masked places of each sequence
 TEXT = "text"  # the layout that is the published text, for WikiExtractor's files
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """Another order than that of the text parts, and where each training file's list of its origins is: JSON, a list of
+    lists of numbers, `width` for each sequence.
+    """
+
+    listed: str
+    width: int
+
+
+SHUFFLED = Arranged("indices/shard_indices_{:05d}.lst", 2)  # shard and row; NVIDIA's list
+PACKED = Arranged("indices/samples_{:05d}.lst", 1)  # of each sample, which of all parts' sequences
 
 
 @dataclass(frozen=True)
@@ -30,7 +46,7 @@ class Layout:
     write: Callable[[Path, int, Blocks, Recipe], None]
     read: Callable[[Path], Iterator[Instances]]
     growth: float  # bytes for each byte of the published text that is used once, at the benchmark's lengths
-    shuffled: bool = False
+    arranged: Arranged | None = None
 
     def train_name(self, number: int, of: int) -> str:
         """The name of a training file below the layout's folder."""
@@ -102,10 +118,65 @@ def write_varlength(path: Path, count: int, blocks: Blocks, recipe: Recipe) -> N
 
 def read_varlength(path: Path) -> Iterator[Instances]:
     """The instances of a file of `write_varlength`."""
-    names = ("input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids")
     with h5py.File(path) as file:
         for rows in _slices(len(file["next_sentence_labels"])):
-            yield _instances(*(Ragged.of_rows(file[name][rows]) for name in names), file["next_sentence_labels"][rows])
+            yield _instances(*(Ragged.of_rows(file[name][rows]) for name in ROWS), file["next_sentence_labels"][rows])
+
+
+def write_packed(path: Path, instances: Instances, per_sample: np.ndarray) -> None:
+    """NVIDIA's packed datasets: each row the next `per_sample[row]` instances, all of variable length.
+
+    input_ids, masked_lm_positions (from the start of the row), masked_lm_ids and, beside the labels one for each
+    instance, packed_input_len and packed_masked_lm_len are int16, segment_ids and next_sentence_labels int8. Source:
+    training_results_v3.0@63e326c4 NVIDIA bert packed_data/create_packed_trainset.py.
+    """
+    firsts = np.concatenate([[0], np.cumsum(per_sample)])  # the first instance of each row
+    lengths, masked = instances.input_ids.lengths, instances.masked_lm_positions.lengths
+    within = instances.input_ids.starts[:-1] - np.repeat(instances.input_ids.starts[firsts[:-1]], per_sample)
+    positions = instances.masked_lm_positions
+    moved = Ragged((positions.values + np.repeat(within, masked)).astype(np.int16), positions.starts)
+    ragged = (instances.input_ids, instances.segment_ids(), moved, instances.masked_lm_ids)
+    columns = {name: Ragged(rows.values, rows.starts[firsts]) for name, rows in zip(ROWS, ragged, strict=True)}
+    columns |= {
+        LENGTHS: Ragged(lengths.astype(np.int16), firsts),
+        MASKED: Ragged(masked.astype(np.int16), firsts),
+        "next_sentence_labels": Ragged(instances.next_sentence_labels, firsts),
+    }
+    with hdf5.writing(path) as file:
+        for name, rows in columns.items():
+            dataset = file.create_dataset(name, (len(per_sample),), h5py.vlen_dtype(rows.values.dtype))
+            dataset.write_direct(_objects(rows))
+
+
+def read_packed(path: Path) -> Iterator[Instances]:
+    """The instances of a file of `write_packed`, or of the evaluation file beside it, which is not packed.
+
+    Raises ValueError where the lengths of a row do not make up the row.
+    """
+    with h5py.File(path) as file:
+        if LENGTHS not in file:
+            yield from read_varlength(path)
+            return
+        for rows in _slices(len(file[LENGTHS])):
+            yield _unpacked({name: Ragged.of_rows(file[name][rows]) for name in file})
+
+
+def _unpacked(columns: dict[str, Ragged]) -> Instances:
+    lengths, masked, labels = columns[LENGTHS], columns[MASKED], columns["next_sentence_labels"]
+    sums = {
+        "input_ids": lengths,
+        "segment_ids": lengths,
+        "masked_lm_positions": masked,
+        "masked_lm_ids": masked,
+    }
+    wrong = {name for name, parts in sums.items() if (columns[name].lengths != parts.sums()).any()}
+    wrong |= {name for name, parts in ((LENGTHS, lengths), (MASKED, masked)) if (parts.lengths != labels.lengths).any()}
+    if wrong:
+        raise ValueError(f"rows whose {', '.join(sorted(wrong))} do not fit the number of their sequences")
+    ids, segments, positions, words = (Ragged.of(columns[name].values, parts.values) for name, parts in sums.items())
+    within = ids.starts[:-1] - np.repeat(columns["input_ids"].starts[:-1], lengths.lengths)
+    moved = (positions.values - np.repeat(within, masked.values)).astype(np.int16)
+    return _instances(ids, segments, Ragged(moved, positions.starts), words, labels.values)
 
 
 def write_tfrecord(path: Path, count: int, blocks: Blocks, recipe: Recipe) -> None:
@@ -139,7 +210,15 @@ LAYOUTS = {
         write_varlength,
         read_varlength,
         1.3,
-        shuffled=True,
+        arranged=SHUFFLED,
+    ),
+    "hdf5-packed": Layout(
+        "HDF5, up to three sequences a row (NVIDIA's packed data), with the lists of which; eval as hdf5-varlength",
+        "hdf5",
+        write_varlength,
+        read_packed,
+        1.4,
+        arranged=PACKED,
     ),
     "tfrecord": Layout(
         "TFRecord of tf.train.Example, as the reference", "tfrecord", write_tfrecord, read_tfrecord, 3.0

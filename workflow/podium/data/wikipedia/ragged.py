@@ -55,6 +55,11 @@ class Ragged:
             taken.values[place] = self.values[ranges(self.starts[rows[some]], lengths[some])]
         return taken
 
+    def sums(self) -> np.ndarray:
+        """(N,) int64: the sum of each row."""
+        totals = np.concatenate([[0], np.cumsum(self.values, dtype=np.int64)])
+        return np.diff(totals[self.starts])
+
     def padded(self, width: int) -> np.ndarray:
         """(N, width), zeros behind each row."""
         out = np.zeros((len(self), width), self.values.dtype)

@@ -50,6 +50,12 @@ def count(path: Path) -> int:
         return len(file["next_sentence_labels"])
 
 
+def lengths(path: Path) -> np.ndarray:
+    """How long each instance of a stored part is: (N,) int16."""
+    with h5py.File(path) as file:
+        return np.diff(file["input_ids/starts"][:]).astype(np.int16)
+
+
 def articles(path: Path) -> int:
     """How many articles a stored part was made of."""
     with h5py.File(path) as file:

@@ -6,8 +6,27 @@ with equal requirements. Nothing isolates it: it is the demo's engine, and the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from podium.errors import BadInput
+from podium.images.engines import request
+from podium.images.engines.request import Availability, Mount, Run
+from podium.images.lock import Image
+
+VISIBLE = {  # the variable by which each maker's libraries are told which devices are theirs
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "cdi": "CUDA_VISIBLE_DEVICES",
+    "rocm": "HIP_VISIBLE_DEVICES",
+    "gaudi": "HABANA_VISIBLE_DEVICES",
+}
+
+
+def available() -> Availability:
+    """Always: whoever runs this has a Python to make environments with."""
+    return Availability(True, "a virtual environment on the host", ".".join(map(str, sys.version_info[:3])))
 
 
 def environment(venv: Path) -> dict[str, str]:
@@ -15,24 +34,42 @@ def environment(venv: Path) -> dict[str, str]:
     return {"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin:/usr/local/bin:/usr/bin:/bin", "PYTHONNOUSERSITE": "1"}
 
 
-def command(implementation: Path, config: str, contract: Mapping[str, str], venv: Path) -> list[str]:
-    """The command line of one run: the config is sourced first, so that it cannot change who the run says it is.
+def command(run: Run) -> list[str]:
+    """The command line of a run in its virtual environment, in an environment of its own.
 
-    `implementation` is the working directory, `contract` the environment of the run contract (design section 5).
+    Nothing is mounted: what the environment and the words call by a mount's target is named by its source instead.
+    Raises BadInput for a run that must have no network, or another user, which a bare process cannot be kept to.
     """
-    values = [f"{name}={value}" for name, value in (contract | environment(venv)).items()]
-    start = 'cd "$1"; set -a; . "configs/$2.env"; set +a; shift 2; exec env "$@" ./run_and_time.sh'
-    home = ["HOME=/nonexistent", "LANG=C.UTF-8"]
-    return [
-        "env",
-        "-i",
-        *home,
-        f"PATH={venv}/bin:/usr/bin:/bin",
-        "bash",
-        "-euc",
-        start,
-        "run",
-        str(implementation),
-        config,
-        *values,
-    ]
+    if not run.network or run.user is not None:
+        raise BadInput(
+            "engine process cannot isolate a run",
+            "engine docker, podman or apptainer for a run without network or as another user",
+            "engine process",
+            "choose another engine in the config",
+        )
+    venv = Path(run.image.venv)
+    devices = {VISIBLE[run.devices]: ",".join(map(str, run.gpus))} if run.gpus else {}
+    inside = {name: _outside(value, run.mounts) for name, value in run.environment.items()}
+    words = tuple(_outside(word, run.mounts) for word in run.words)
+    whole = dataclasses.replace(run, environment=inside | devices | environment(venv), words=words)
+    folder = str(Path(run.workdir or run.image.implementation).absolute())
+    base = ["HOME=/nonexistent", "LANG=C.UTF-8", f"PATH={venv}/bin:/usr/bin:/bin"]
+    return ["env", "--ignore-environment", f"--chdir={folder}", *base, *request.start(whole)]
+
+
+def _outside(value: str, mounts: Sequence[Mount]) -> str:
+    """A path below a mount's target as the host knows it; any other value as it is."""
+    for mount in mounts:
+        if value == mount.target or value.startswith(f"{mount.target}/"):
+            return f"{mount.source}{value.removeprefix(mount.target)}"
+    return value
+
+
+def stop(name: str, seconds: int) -> list[list[str]]:
+    """Nothing: a run is the process tree that its launcher started."""
+    return []
+
+
+def held(image: Image) -> Image:
+    """The image itself: reading its lock has held the snapshot and the environment to it."""
+    return image

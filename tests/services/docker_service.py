@@ -1,0 +1,76 @@
+"""A Docker daemon: the one that answers, or one of these tests' own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from podium.errors import BadEnvironment
+from podium.images.engines import docker as engine
+from services.service import absent, output
+
+Docker = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def docker() -> Iterator[Docker]:
+    """A client of the Docker daemon that answers, or of one that is started for these tests."""
+    program = _client()
+    with contextlib.ExitStack() as stack:
+        environment = os.environ | {"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
+        if subprocess.run([program, "info"], capture_output=True, check=False).returncode != 0:
+            environment["DOCKER_HOST"] = stack.enter_context(_daemon(program))
+
+        def run(*words: str | Path, status: int = 0) -> str:
+            return output(program, *words, env=environment, status=status)
+
+        yield run
+
+
+def _client() -> str:
+    try:
+        return engine.builder()
+    except BadEnvironment as error:
+        absent("docker", str(error))
+
+
+@contextlib.contextmanager
+def _daemon(program: str) -> Iterator[str]:
+    """Start dockerd with a state of its own; gives its address. It touches no network device and no firewall rule."""
+    if shutil.which("dockerd") is None or os.geteuid() != 0:
+        absent("docker", "no daemon answers, and starting one takes dockerd and root")
+    with tempfile.TemporaryDirectory(prefix="podium-docker-") as place, _in_memory(place):
+        address = f"unix://{place}/socket"
+        words = ["dockerd", "--host", address, "--pidfile", f"{place}/pid", "--data-root", f"{place}/data"]
+        words += ["--exec-root", f"{place}/exec", "--bridge=none", "--iptables=false", "--ip6tables=false"]
+        log = Path(place) / "log"
+        with log.open("wb") as writer:
+            daemon = subprocess.Popen(words, stdout=writer, stderr=writer, stdin=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 60
+            while subprocess.run([program, "--host", address, "info"], capture_output=True, check=False).returncode:
+                if daemon.poll() is not None or time.monotonic() > deadline:
+                    absent("docker", "dockerd does not start:\n" + log.read_text(errors="replace")[-2000:])
+                time.sleep(0.1)
+            yield address
+        finally:
+            daemon.terminate()
+            daemon.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def _in_memory(place: str) -> Iterator[None]:
+    """A tmpfs at `place`: some disks take longer to forget the 30,000 files of an image than to write them."""
+    output("mount", "-t", "tmpfs", "-o", "size=8g,mode=700", "podium-tests", place)
+    try:
+        yield
+    finally:
+        output("umount", place)
