@@ -119,7 +119,9 @@ def rows_of(sequences: Sequences) -> list[Row]:
     return [Row(sequences, index, count) for index, count in enumerate(np.diff(sequences.rows).tolist())]
 
 
-def evaluation_batches(sequences: Sequences, size: int, rank: int, processes: int, width: int, pack: bool) -> list[Batch]:
+def evaluation_batches(
+    sequences: Sequences, size: int, rank: int, processes: int, width: int, pack: bool
+) -> list[Batch]:
     """The process's share of the evaluation: all processes together have every row once."""
     mine = rows_of(sequences)[rank::processes]
     return [collate(mine[first : first + size], width, pack) for first in range(0, len(mine), size)]

@@ -117,7 +117,13 @@ class Bert(nn.Module):
         self.next_sentence_head = nn.Linear(sizes.hidden_size, 2)
 
     def forward(
-        self, input_ids: Tensor, segments: Tensor, positions: Tensor, owners: Tensor, masked_at: Tensor, first_at: Tensor
+        self,
+        input_ids: Tensor,
+        segments: Tensor,
+        positions: Tensor,
+        owners: Tensor,
+        masked_at: Tensor,
+        first_at: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Scores of the masked words (M, V), and of "a random piece follows" (S, 2).
 

@@ -67,10 +67,10 @@ def test_a_failed_installation_tells_its_last_lines_and_a_cause(tmp_path):
 def test_an_interrupted_environment_is_made_again(prepared, tmp_path):
     config = prepared()
     requirements = ()
-    venv = build._environment(config.root, requirements, cpu_only=True)
+    venv = build.environment(config.root, requirements, cpu_only=True)
     (venv / build.MARK).unlink()
     (venv / "bin" / "python").unlink()
-    assert build._environment(config.root, requirements, cpu_only=True) == venv
+    assert build.environment(config.root, requirements, cpu_only=True) == venv
     assert (venv / "bin" / "python").exists()
     assert "pip" in files.read_json(venv / build.MARK)["packages"]
 

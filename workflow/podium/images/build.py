@@ -34,7 +34,7 @@ def build(config: Config, wanted: Plan) -> Image:
     source = wanted.result.implementation
     _check_contract(source, wanted.result.config)
     requirements = read_requirements(source / "requirements.txt")
-    venv = _environment(config.root, requirements, cpu_only=wanted.system.gpus_per_node == 0)
+    venv = environment(config.root, requirements, cpu_only=wanted.system.gpus_per_node == 0)
     facts = files.read_json(venv / MARK)
     contents = lock.contents(source)
     path = plan.image_file(config, wanted)
@@ -90,7 +90,7 @@ def _check_contract(source: Path, config: str) -> None:
             )
 
 
-def _environment(root: Path, requirements: tuple[str, ...], cpu_only: bool) -> Path:
+def environment(root: Path, requirements: tuple[str, ...], cpu_only: bool) -> Path:
     """The virtual environment for these requirements, shared by all implementations that ask for the same."""
     python = ".".join(map(str, sys.version_info[:3]))
     key = files.hash_json({"requirements": sorted(requirements), "python": python, "cpu_only": cpu_only})[:16]

@@ -266,15 +266,17 @@ def _environment(
     """What is set after the config is sourced; paths of their site are replaced, DATESTAMP and SEED come with a run."""
     found = dict(FIXED)
     stem = config.rpartition("/")[2].removeprefix("config_").removesuffix(".sh")
-    if stem and item.style.name != "plain":
+    stem = stem.removesuffix(".env")
+    if stem:
         found["DGXSYSTEM"] = stem
     if item.image.reference:
         found["CONT"] = item.image.reference
     found |= {need.variable: need.place or f"/path/to/{need.variable}" for need in data}
     found |= {"LOGDIR": "/path/to/results", "DATESTAMP": "run", "SEED": "1"}
     if me.config is not None and me.system is not None:
-        found["MLPERF_SUBMISSION_ORG"] = me.config.submission.org
-        found["MLPERF_SUBMISSION_PLATFORM"] = me.system.name
+        submission = me.config.submission
+        found |= {"MLPERF_SUBMISSION_ORG": submission.org, "MLPERF_SUBMISSION_PLATFORM": me.system.name}
+        found |= {"MLPERF_DIVISION": submission.division, "MLPERF_STATUS": submission.status}
     if item.style.name == "plain":
         found |= {"DGXNNODES": str(wants.nodes), "DGXNGPU": str(wants.gpus)}
     return found
