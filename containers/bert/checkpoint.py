@@ -1,8 +1,8 @@
 """Starts from the reference's checkpoint, read from TensorFlow's files without TensorFlow.
 
-`PREFIX.index` is a table of LevelDB's kind: sorted names of tensors in blocks, each with a BundleEntryProto that says its
-type, its shape, and where its values lie in `PREFIX.data-0000x-of-0000y`. Sources: tensorflow/core/util/tensor_bundle,
-tensorflow/core/protobuf/tensor_bundle.proto, LevelDB's doc/table_format.md.
+`PREFIX.index` is a table of LevelDB's kind: sorted names of tensors in blocks, each with a BundleEntryProto that says
+its type, its shape, and where its values lie in `PREFIX.data-0000x-of-0000y`. Sources:
+tensorflow/core/util/tensor_bundle, tensorflow/core/protobuf/tensor_bundle.proto, LevelDB's doc/table_format.md.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def start_from(prefix: Path, model: Bert) -> None:
     """Give the model the weights of the checkpoint; ends the process with status 2 where it has others."""
     try:
         shards, entries = read_index(Path(f"{prefix}.index").read_bytes())
-    except (OSError, ValueError, IndexError, struct.error) as error:
+    except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
         stop(f"CHECKPOINT={prefix}: expected a checkpoint of TensorFlow ({prefix.name}.index), found: {error}")
     for parameter_name, parameter in model.named_parameters():
         name, turned = tensor_name(parameter_name)

@@ -2,9 +2,9 @@
 
 The masks were drawn by the preparation. A file is of one of three kinds, which its datasets tell apart:
 
-- rows of one length (layout `hdf5`): a sequence a row, padded with 0. input_ids (N, T) int16, input_mask and segment_ids
-  (N, T) int8, masked_lm_positions and masked_lm_ids (N, P) int16, next_sentence_labels (N,) int8. An unused masked
-  position is 0: that is [CLS], which is never masked.
+- rows of one length (layout `hdf5`): a sequence a row, padded with 0. input_ids (N, T) int16, input_mask and
+  segment_ids (N, T) int8, masked_lm_positions and masked_lm_ids (N, P) int16, next_sentence_labels (N,) int8. An unused
+  masked position is 0: that is [CLS], which is never masked.
 - rows of variable length (`hdf5-varlength`, `hdf5-shuffled`): the same without padding, and without input_mask.
 - packed rows: of variable length, with several sequences one after the other; masked_lm_positions count from the
   beginning of the row. packed_input_len and packed_masked_lm_len say how long each sequence is and how many masked
@@ -31,8 +31,8 @@ PACKED = ("packed_input_len", "packed_masked_lm_len")
 class Sequences:
     """The S sequences of a file in their R rows, without padding, in the file's own types.
 
-    Sequence s has the tokens tokens[s] .. tokens[s + 1] - 1 and the masked words masked[s] .. masked[s + 1] - 1; row r has
-    the sequences rows[r] .. rows[r + 1] - 1, which is one but in a packed file.
+    Sequence s has the tokens tokens[s] .. tokens[s + 1] - 1 and the masked words masked[s] .. masked[s + 1] - 1; row r
+    has the sequences rows[r] .. rows[r + 1] - 1, which is one but in a packed file.
     """
 
     ids: np.ndarray  # (tokens,)

@@ -1,8 +1,8 @@
 """From sequences to the batches that the network sees: order, parts, and several sequences in one row.
 
-A global batch is cut into parts of equally many sequences, which the processes take in turn. What is in a part depends on
-the seed and on the number of all parts, not on the number of processes: two processes of one part each see the same as
-one process with two.
+A global batch is cut into parts of equally many sequences, which the processes take in turn. What is in a part depends
+on the seed and on the number of all parts, not on the number of processes: two processes of one part each see the same
+as one process with two.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """How a global batch is cut: into `parts` of `part` sequences, of which the process `rank` of `size` has its share."""
+    """How a global batch is cut: into `parts` of `part` sequences, which `size` processes take in turn."""
 
     part: int
     parts: int = 1
@@ -168,7 +168,7 @@ def collate(rows: Sequence[Row], width: int, pack: bool) -> Batch:
 
 
 def fit(lengths: Sequence[int], counts: Sequence[int], width: int) -> list[tuple[int, int, int]]:
-    """Where each goes: line, column, and the sequences before it in the line. The longest first, to the first that fits."""
+    """Where each goes: line, column, and how many sequences before it. The longest first, to the first that fits."""
     places: list[tuple[int, int, int]] = [(0, 0, 0)] * len(lengths)
     lines: list[list[int]] = []  # tokens and sequences of each
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
@@ -183,13 +183,23 @@ def fit(lengths: Sequence[int], counts: Sequence[int], width: int) -> list[tuple
 
 
 def longest(count: int, sizes: Sizes) -> Batch:
-    """So many sequences as long as can be, to warm up on; 15 % of each is masked."""
+    """So many sequences as long as can be, to warm up on; 15 % of each is masked.
+
+    No tensor is there twice: what is compiled for two that are the same is compiled again for two that are not.
+    """
     width = sizes.max_position_embeddings
     everything = torch.arange(count * width).view(count, width)
     masked_at = everything[:, 1 : 1 + max(width * 15 // 100, 1)].flatten()
-    one, zero = torch.ones_like(everything), torch.zeros_like(everything)
-    first_at = everything[:, 0].contiguous()
-    return Batch(zero, zero, everything % width, one, masked_at, first_at, zero.flatten()[masked_at], zero[:, 0])
+    return Batch(
+        input_ids=torch.zeros_like(everything),
+        segments=torch.zeros_like(everything),
+        positions=everything % width,
+        owners=torch.ones_like(everything),
+        masked_at=masked_at,
+        first_at=everything[:, 0].clone(),
+        masked_ids=torch.zeros_like(masked_at),
+        next_labels=torch.zeros_like(everything[:, 0]),
+    )
 
 
 def _pass(files: Sequence[Path], sizes: Sizes, cut: Cut, draw: np.random.Generator) -> Iterator[Row]:
@@ -211,7 +221,7 @@ def _read(path: Path, sizes: Sizes, cut: Cut) -> Sequences:
     most = int(np.diff(sequences.rows).max())
     if most > min(IN_A_ROW, cut.part):
         stop(
-            f"{path}: found {most} sequences in a row, expected at most {IN_A_ROW} and no more than the {cut.part} of a "
-            "part; set a lower GRADIENT_ACCUMULATION_STEPS"
+            f"{path}: found {most} sequences in a row, expected at most {IN_A_ROW} and no more than the {cut.part} of "
+            "a part; set a lower GRADIENT_ACCUMULATION_STEPS"
         )
     return sequences

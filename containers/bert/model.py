@@ -127,9 +127,9 @@ class Bert(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Scores of the masked words (M, V), and of "a random piece follows" (S, 2).
 
-        The first four are (N, T). `owners` says which sequence of its row a token belongs to, 0 for none; tokens see their
-        own sequence only, so several in a row do not know of each other. `masked_at` (M,) and `first_at` (S,) say where
-        among the N * T tokens the masked words and the first tokens, [CLS], are.
+        The first four are (N, T). `owners` says which sequence of its row a token belongs to, 0 for none; tokens see
+        their own sequence only, so several in a row do not know of each other. `masked_at` (M,) and `first_at` (S,) say
+        where among the N * T tokens the masked words and the first tokens, [CLS], are.
         """
         bias = OTHERS * (owners[:, None, :, None] != owners[:, None, None, :])
         hidden = self.embeddings(input_ids, segments, positions)
@@ -153,7 +153,7 @@ def initialise(model: Bert, sigma: float) -> None:
 
 
 def pretraining_loss(word_scores: Tensor, words: Tensor, next_scores: Tensor, next_labels: Tensor) -> Tensor:
-    """Cross entropy of the masked words, summed over M and divided by M + 1e-5, plus that of the next sentence: a scalar.
+    """Cross entropy of the masked words, their sum divided by M + 1e-5, plus that of the next sentence: a scalar.
 
     word_scores (M, V), words (M,), next_scores (S, 2), next_labels (S,).
     """

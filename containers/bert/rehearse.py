@@ -1,4 +1,4 @@
-"""`run_and_time.sh --log-only --round R`: the loop of train.py, with a stand-in for its trainer (common/rehearsal.py)."""
+"""`run_and_time.sh --log-only --round R`: the loop of train.py, with a stand-in for its trainer."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from common import distributed, loading, memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World
 from common.log import Log
+from common.steps import watched
 from model import Bert, Sizes, initialise, pretraining_loss
 from settings import Settings, blocks, check, check_reference, hyperparameters
 from torch import Tensor
@@ -103,7 +104,7 @@ class Trainer:
         torch.manual_seed(int(own[0]))  # of dropout
 
     def open_data(self) -> tuple[int, int]:
-        """Read the evaluation set, and begin to read ahead; gives the numbers of training files and of its sequences."""
+        """Read the evaluation set, begin to read ahead; gives the numbers of training files and of its sequences."""
         contract, settings, world = self.contract, self.settings, self.world
         path = contract.data_dir / "eval" / "part_eval.hdf5"
         evaluation = data.read(path, self.sizes)
@@ -125,7 +126,7 @@ class Trainer:
         """Take `steps`, counted from 0 over the whole run; gives their mean loss over all processes."""
         self.model.train()
         losses = torch.zeros((), device=self.world.device)
-        for step in steps:
+        for step in watched(steps, self.settings.global_batch_size):
             for last in [False] * (self.settings.gradient_accumulation_steps - 1) + [True]:
                 losses += self.backward(next(self.parts), last)
             self.update(step)
@@ -185,7 +186,7 @@ class Trainer:
             return self.model(*inputs)
 
     def warm_up(self) -> None:
-        """Compile, and see that it fits: a step without effect, and a look, on the longest sequences; then forget it."""
+        """Compile, and see that it fits: a step without effect, and a look, on the longest sequences; then forget."""
         before = copy.deepcopy(self.network.state_dict())
         settings, sizes = self.settings, self.sizes
         try:
@@ -219,9 +220,9 @@ def too_small(settings: Settings, sizes: Sizes, world: World) -> str:
 def least_bytes(settings: Settings, sizes: Sizes, world: World) -> int:
     """Bytes that a step on the longest sequences takes at the very least.
 
-    In float32 for each parameter itself, its gradient, two moments and two terms of the update. For each token and layer
-    what the way back needs of attention (input, query, key, value, output) and of the feed-forward part (input, and both
-    sides of gelu).
+    In float32 for each parameter itself, its gradient, two moments and two terms of the update. For each token and
+    layer what the way back needs of attention (input, query, key, value, output) and of the feed-forward part (input,
+    and both sides of gelu).
     """
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in Bert(sizes).parameters())

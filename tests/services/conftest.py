@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from services.base_image import base, build_words, context, image
 from services.docker_service import docker
-from services.slurm_service import accounting_slurm, plain_slurm, slurm
+from services.slurm_service import accounting_slurm, plain_slurm, slurm, slurm_accounted, slurm_alone
 
 __all__ = [
     "accounting_slurm",
@@ -19,4 +19,6 @@ __all__ = [
     "image",
     "plain_slurm",
     "slurm",
+    "slurm_accounted",
+    "slurm_alone",
 ]

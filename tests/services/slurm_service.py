@@ -38,7 +38,22 @@ def accounting_slurm() -> Iterator[Cluster]:
 @pytest.fixture(params=["plain", "accounting"])
 def slurm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """Each of the two, whole and idle; this process talks to it."""
-    made: Cluster = request.getfixturevalue(f"{request.param}_slurm")
+    yield from _ready(request.getfixturevalue(f"{request.param}_slurm"), monkeypatch)
+
+
+@pytest.fixture
+def slurm_alone(plain_slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The one without accounting: for what has nothing to do with it."""
+    yield from _ready(plain_slurm, monkeypatch)
+
+
+@pytest.fixture
+def slurm_accounted(accounting_slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The one with accounting."""
+    yield from _ready(accounting_slurm, monkeypatch)
+
+
+def _ready(made: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setenv("SLURM_CONF", str(made.conf))
     made.revive()
     yield made

@@ -6,7 +6,7 @@ import datetime
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from podium.errors import BadInput
 WORKFLOW = Path(__file__).resolve().parents[1]
 REPOSITORY = WORKFLOW.parent
 DEFAULT = Path("config/config.yaml")
+AS_IT_IS = "asis"  # the layout of a set that is neither copied nor prepared
 OPEN = ("system", "price_per_accelerator_hour", "memory_gigabytes", "time_limit_minutes")  # of reproduce: may be absent
 
 
@@ -41,22 +42,50 @@ class System:
     gpus_per_node: int
     launcher: str
     engine: str
+    devices: str
     threads: int
     slurm: Mapping[str, Any]
     description: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Benchmark:
+    """What is trained on which data set, and how its quality is read: `key` is that of the evaluations in a log.
+
+    One of MLPerf's is in the catalog, and what is to be reached in how many runs is the pinned checker's to say. One of
+    one's own is in the config, with its `target` and its `runs`.
+    """
+
+    name: str
+    dataset: str
+    quality: str
+    better: str
+    unit: str
+    key: str = "eval_accuracy"
+    target: float | None = None
+    runs: int | None = None
+
+    @property
+    def inhouse(self) -> bool:
+        return self.runs is not None
+
+
+@dataclass(frozen=True)
 class Result:
-    """One wanted result: `attempts` runs of a benchmark on a system, with one implementation and one of its configs."""
+    """One wanted result: `attempts` runs of a benchmark on a system, with one implementation and one of its configs.
+
+    `dataset` is the name of the set where it is not the benchmark's usual one.
+    """
 
     system: str
     benchmark: str
     implementation: Path
     config: str
+    dataset: str | None
     attempts: int | None
     time_limit_minutes: float
     stop_when_lost: bool
+    environment: Mapping[str, str] = field(default_factory=dict)  # beyond the run contract; set by nightlies alone
 
 
 @dataclass(frozen=True)
@@ -68,6 +97,11 @@ class DataSet:
     layout: str
     params: Mapping[str, Any]
 
+    @property
+    def as_it_is(self) -> bool:
+        """Whether an implementation reads it where it lies, in a form that is none of Podium's business."""
+        return self.layout == AS_IT_IS
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -75,6 +109,16 @@ class Transfer:
 
     connections: int
     megabytes_per_second: float | None
+
+
+@dataclass(frozen=True)
+class Images:
+    """What container images are built with and where they go; `secrets` maps ids to files."""
+
+    base: str | None
+    arguments: Mapping[str, str]
+    secrets: Mapping[str, Path]
+    registry: str | None
 
 
 @dataclass(frozen=True)
@@ -146,6 +190,28 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class NightlyResult:
+    """What a night runs of one of the results: so many runs, cut short after samples or minutes, or to the target."""
+
+    system: str
+    benchmark: str
+    runs: int
+    samples: int | None
+    minutes: float | None
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """What a night runs, what change matters (percent), the site's command for more facts, and who is told."""
+
+    results: tuple[NightlyResult, ...]
+    smallest_percent: float
+    ignore_percent: float
+    facts: str | None
+    webhook: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -153,14 +219,36 @@ class Config:
     root: Path
     data_root: Path
     submission: Submission
+    benchmarks: Mapping[str, Benchmark]
     systems: Mapping[str, System]
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
     transfer: Transfer
+    images: Images
     watch: Watch
     checker_version: str
     reproduce: Reproduce
     package: Package
+    nightly: Nightly
+
+    @property
+    def inhouse(self) -> bool:
+        """Whether the results are of benchmarks of one's own: nothing of them is MLPerf's. A config holds one kind."""
+        return any(result.benchmark in self.benchmarks for result in self.results)
+
+    def benchmark(self, name: str) -> Benchmark:
+        """The benchmark of that name, one's own or of the catalog; raises BadInput naming the nearest one."""
+        if name in self.benchmarks:
+            return self.benchmarks[name]
+        known = catalog("benchmarks")
+        if name not in known:
+            raise BadInput(
+                f"unknown benchmark {name!r}",
+                _names({**known, **self.benchmarks}),
+                nearest(name, {**known, **self.benchmarks}),
+                f"one of your own is declared under `benchmarks` in {self.path}",
+            )
+        return Benchmark(name=name, **known[name])
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
@@ -227,6 +315,7 @@ def from_mapping(value: Any, path: Path) -> Config:
         root=root,
         data_root=Path(value["data"].get("root", root / "data")),
         submission=Submission(**value["submission"]),
+        benchmarks={name: Benchmark(name=name, **item) for name, item in value["benchmarks"].items()},
         systems={name: System(name=name, **system) for name, system in value["systems"].items()},
         results=tuple(
             Result(
@@ -234,6 +323,7 @@ def from_mapping(value: Any, path: Path) -> Config:
                 benchmark=result["benchmark"],
                 implementation=Path(result["implementation"]),
                 config=result["config"],
+                dataset=result.get("dataset"),
                 attempts=result.get("attempts"),
                 time_limit_minutes=result["time_limit_minutes"],
                 stop_when_lost=result["stop_when_lost"],
@@ -242,16 +332,36 @@ def from_mapping(value: Any, path: Path) -> Config:
         ),
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
+        images=_images(value["images"]),
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
         reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
         package=_package(value["package"], path),
+        nightly=_nightly(value["nightly"]),
     )
     if config.reproduce.system is not None:
         config.system(config.reproduce.system)
     for result in config.results:
         config.system(result.system)
+    _check_own(config)
+    for dataset in config.datasets.values():
+        if dataset.as_it_is and (dataset.params or not dataset.source.startswith("file:")):
+            raise BadInput(
+                f"{path}: data.sets.{dataset.name} cannot be read as it is",
+                f"layout {AS_IT_IS} with source file:FOLDER and no params",
+                f"source {dataset.source}, params {dict(dataset.params)}",
+                f"edit {path}",
+            )
     return config
+
+
+def _images(value: Mapping[str, Any]) -> Images:
+    return Images(
+        base=value.get("base"),
+        arguments={name: str(item) for name, item in value["arguments"].items()},
+        secrets={name: Path(path).expanduser() for name, path in value["secrets"].items()},
+        registry=value.get("registry"),
+    )
 
 
 def _package(value: Mapping[str, Any], path: Path) -> Package:
@@ -288,6 +398,34 @@ def _moment(text: str, path: Path) -> datetime.datetime:
 def _watch(value: Mapping[str, Any]) -> Watch:
     path = value.get("prometheus")
     return Watch(**{**value, "prometheus": Path(path) if path else None})
+
+
+def _check_own(config: Config) -> None:
+    """Benchmarks of one's own: never MLPerf's names, never beside MLPerf's results, never in a division of theirs."""
+    if taken := sorted(set(config.benchmarks) & set(catalog("benchmarks"))):
+        raise BadInput(
+            f"{config.path}: benchmarks.{taken[0]} is MLPerf's", "a name of your own", taken[0], f"edit {config.path}"
+        )
+    official = [result.benchmark for result in config.results if result.benchmark not in config.benchmarks]
+    if config.inhouse and official:
+        raise BadInput(
+            f"{config.path}: results of MLPerf's benchmarks beside those of your own",
+            "one kind in a config, for your own are no MLPerf results",
+            ", ".join(official),
+            "give the others a config and a root of their own",
+        )
+    if config.inhouse and config.submission.division != "open":
+        raise BadInput(
+            f"{config.path}: benchmarks of your own are in no closed division",
+            "submission.division: open",
+            config.submission.division,
+            f"edit {config.path}",
+        )
+
+
+def _nightly(value: Mapping[str, Any]) -> Nightly:
+    results = tuple(NightlyResult(**{"samples": None, "minutes": None} | item) for item in value["results"])
+    return Nightly(**{"facts": None, "webhook": None} | value | {"results": results})
 
 
 @cache

@@ -11,16 +11,18 @@ Tree and archive themselves are no outputs of Snakemake, which deletes its outpu
 until new ones are complete.
 """
 
+ALL_CONFIGS = configs(CONFIG)  # those of other clusters too: their work roots are read, never made
+
 
 rule pack_submission:
     """Build the submission tree from the counted runs, scrubbed."""
     input:
-        [plan.verdict_file(CONFIG, item) for item in PLANS],
-        [plan.image_file(CONFIG, item) for item in PLANS],
+        [plan.verdict_file(each, item) for each in ALL_CONFIGS for item in plan.plans(each)],
+        [plan.image_file(each, item) for each in ALL_CONFIGS for item in plan.plans(each)],
     output:
         layout.manifest_file(CONFIG),
     params:
-        package=CONFIG.package,
+        scrub=CONFIG.package.scrub,
     shell:
         r"""
         podium pack \

@@ -58,8 +58,8 @@ def archive(config: Config, force: bool = False, secret: str = "") -> dict[str, 
             "encrypted": sealed,
             "label": label(config),
             "org": config.submission.org,
-            "round": config.submission.round,
-            "division": config.submission.division,
+            "round": inspection["round"],
+            "division": "none" if config.inhouse else config.submission.division,
             "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "tree": content.sha256,
             "files": len(content.files),
@@ -76,7 +76,8 @@ def archive(config: Config, force: bool = False, secret: str = "") -> dict[str, 
 
 
 def archive_file(config: Config) -> Path:
-    return config.root / "archive" / f"{config.submission.org}.tar.gz"
+    kind = "-inhouse" if config.inhouse else ""
+    return config.root / "archive" / f"{config.submission.org}{kind}.tar.gz"
 
 
 def receipt_file(config: Config) -> Path:

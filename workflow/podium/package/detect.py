@@ -71,6 +71,7 @@ PUBLIC_REGISTRIES = re.compile(
     r"|registry\.hub\.docker\.com|mirrors?\.kernel\.org|registry\.redhat\.io|registry\.access\.redhat\.com)(?::\d+)?",
     re.I,
 )
+PLACEHOLDER = re.compile(r"SCRUBBED_[A-Z0-9_]+_\d+")  # what the scrub itself writes
 # A number with three dots is a version where such a word or mark stands before it.
 VERSION = re.compile(r"(?:version|release|driver|cudnn|cublas|nccl|cuda|rocm|[=<>~^]=|\bv|[A-Za-z]-)[\s:\"'=]*$", re.I)
 
@@ -90,7 +91,11 @@ class Names:
     public: tuple[str, ...] = ()
 
     def stays(self, value: str) -> bool:
-        return value in self.public or any(fnmatchcase(value, pattern) for pattern in self.allow)
+        return (
+            value in self.public
+            or PLACEHOLDER.search(value) is not None
+            or any(fnmatchcase(value, pattern) for pattern in self.allow)
+        )
 
 
 @dataclass(frozen=True)
@@ -267,13 +272,13 @@ DETECTORS: tuple[tuple[str, Detector], ...] = (
 
 def _known(names: Names) -> list[tuple[str, Detector]]:
     """Detectors of the names that are known: whole words, hosts also as part of a list (gpu[001-128])."""
-    whole = r"(?<![A-Za-z0-9_-]){}(?![A-Za-z0-9_-])"
+    whole = r"(?<![A-Za-z0-9-]){}(?![A-Za-z0-9-])"
     patterns = [("host", whole.format(re.escape(host))) for host in names.hosts if not host.startswith(".")]
     patterns += [
         ("host", rf"(?<![A-Za-z0-9_.-])[\w.-]+{re.escape(host)}(?![\w-])") for host in names.hosts if host[0] == "."
     ]
     patterns += [
-        ("host", rf"(?<![A-Za-z0-9_-]){re.escape(stem)}(?:\d+|\[[\d,-]+\])(?![\w-])") for stem in _stems(names.hosts)
+        ("host", rf"(?<![A-Za-z0-9-]){re.escape(stem)}(?:\d+|\[[\d,-]+\])(?![\w-])") for stem in _stems(names.hosts)
     ]
     patterns += [("secret", re.escape(secret)) for secret in names.secrets]
     patterns += [("user", whole.format(re.escape(user))) for user in names.users]

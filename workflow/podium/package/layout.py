@@ -23,13 +23,14 @@ from typing import Any
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import refuse_subset
+from podium.data.verify import refuse_unofficial
 from podium.errors import BadInput, Findings
 from podium.package import scrub, sources, system, text
 from podium.package.detect import Names
 from podium.package.sources import Source
 from podium.progress import bar
 from podium.runs import ledger
+from podium.verdict.reading import logs
 
 COMMON_WORDS = {"localhost", "host", "node", "root", "user", "admin", "ubuntu", "mlperf", "podium", "test"}
 
@@ -163,7 +164,7 @@ def _check_data(source: Source, verdict: dict[str, Any]) -> None:
     if config.submission.division != "closed":
         return
     content = manifest.read(plan.layout_folder(config, item.dataset))
-    refuse_subset(config, item.dataset, content)
+    refuse_unofficial(config, item.dataset, content)
     for attempt in verdict["counted"]:
         record = files.read_json(source.folder / str(attempt) / "run.json")
         if record["data"] != content.sha256:
@@ -178,6 +179,15 @@ def _check_data(source: Source, verdict: dict[str, Any]) -> None:
 def _check_attempts(source: Source, verdict: dict[str, Any]) -> None:
     """The attempts are those of the ledger, each number once, with the logs that they ended with."""
     attempts = ledger.attempts(source.folder)
+    for log, _ in _logs(source, verdict):
+        # The word first: reading every log would cost more than packing them all.
+        if log.exists() and logs.REHEARSAL.encode() in log.read_bytes() and logs.read(log).rehearsal:
+            raise Findings(
+                f"{log} cannot be packed: rehearsal-log",
+                "the log of a training",
+                "a rehearsal's (podium_rehearsal), which trains nothing",
+                "podium explain rehearsal-log",
+            )
     numbers = [attempt.number for attempt in attempts]
     found = [f"attempt {number} was launched twice" for number in sorted(set(numbers)) if numbers.count(number) > 1]
     known = {attempt.number: attempt for attempt in attempts}
@@ -228,7 +238,14 @@ def _add_implementation(source: Source, verdict: dict[str, Any], tree: Path) -> 
         "system": files.read_json(source.description),
         "implementation": item.implementation,
         "config": f"configs/{item.result.config}.env",
-        "image": {"reference": image.reference, "python": image.python, "packages": dict(image.packages)},
+        "image": {
+            "engine": image.engine,
+            "reference": image.reference,
+            "digest": image.digest,
+            "base": image.base,
+            "python": image.python,
+            "packages": dict(image.packages),
+        },
         "commit": image.commit,
         "data": {
             "set": item.dataset.name,

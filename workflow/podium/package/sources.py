@@ -43,8 +43,10 @@ class Source:
 
     @property
     def implementation(self) -> Path:
-        """The locked snapshot of the implementation: beside the lock, wherever the work root was copied to."""
-        return self.image_file.parent / "implementation"
+        """The locked files of the implementation: the snapshot beside the lock, wherever the work root was copied to;
+        of a container image, which has none, the folder that it was built from."""
+        snapshot = self.image_file.parent / "implementation"
+        return snapshot if snapshot.is_dir() else self.item.result.implementation
 
 
 def configs(config: Config) -> list[Config]:

@@ -312,6 +312,8 @@ def _at_a_time(attempts: Sequence[Attempt]) -> int:
 def _after(config: Config) -> str:
     if config.submission.demo:
         return "copy config/examples/submission.yaml, describe your systems in it, and run it the same way (README.md)"
+    if receipt_file(config).exists() and config.inhouse:
+        return f"compare: {config.root / 'reports' / 'scores.json'} has the scores; they are no MLPerf results"
     if not receipt_file(config).exists():
         return f"snakemake --profile profiles/local --configfile {config.path}"
     to = f" --to {config.package.upload}" if config.package.upload else " --to s3://BUCKET/PREFIX"

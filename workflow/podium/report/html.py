@@ -17,10 +17,10 @@ from podium import files, plan
 from podium.config import Config
 from podium.package import sources, system
 from podium.package.sources import Source
-from podium.report import board, plot, runs, status
+from podium.report import board, figures, plot, runs, status
 from podium.report.plot import Band, Column, Line, Span
 from podium.report.runs import Told
-from podium.verdict.score.score import label
+from podium.verdict.score.score import heading, label
 
 PARTS = ("init", "train", "eval")
 
@@ -39,14 +39,15 @@ def page(config: Config) -> str:
     found = sources.sources(config)
     told = {source.name: runs.attempts(source) for source in found}
     seen = board.board(config)
-    spans, begin = _timeline(found, told)
+    spans, begin = timeline(found, told)
     return environment.get_template("page.html.j2").render(
-        submission=config.submission,
+        heading=heading(config),
         label=label(config),
+        trademark=not config.inhouse,
         board=seen,
         clock=status.clock(seen),
         reasons=status.reasons(seen.rows),
-        results=[_result(source, told[source.name]) for source in found],
+        results=[result(source, told[source.name]) for source in found],
         systems=[_system(source) for source in {source.item.system.name: source for source in found}.values()],
         timeline=plot.timeline(spans, begin),
         spans=spans,
@@ -54,14 +55,13 @@ def page(config: Config) -> str:
     )
 
 
-def _result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
+def result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
     """One result's section: its verdict and score, a row for each attempt, the plots."""
     config, item = source.config, source.item
-    facts = configuration.catalog("benchmarks")[item.benchmark]
     path = plan.verdict_file(config, item)
     verdict = files.read_json(path) if path.exists() else None
     use = _uses(verdict)
-    unit = {"epoch": "epochs", "sample": "samples"}[facts["epoch_unit"]]
+    unit = f"{item.task.unit}s"
     lines = [
         Line(
             f"run {one.attempt.number}",
@@ -83,14 +83,14 @@ def _result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
         "id": source.name.replace("/", "-").replace(".", "-"),
         "system": item.system.name,
         "benchmark": item.benchmark,
-        "quality": facts["quality"],
+        "quality": item.task.quality,
         "unit": unit,
         "verdict": verdict,
         "band": words,
         "rows": [_row(one, use) for one in told],
         "kinds": sorted({line.kind for line in lines}),
         "marked": target is not None or plot.near(band, lines),
-        "convergence": plot.lines(lines, unit, facts["quality"], target, band),
+        "convergence": plot.lines(lines, unit, item.task.quality, target, band),
         "split": plot.stacked(columns, PARTS, "run"),
         "environments": runs.environments(told),
     }
@@ -144,7 +144,7 @@ def _band(verdict: Mapping[str, Any] | None, unit: str) -> tuple[Band | None, st
     return Band(low, high, words), words
 
 
-def _timeline(found: Sequence[Source], told: Mapping[str, Sequence[Told]]) -> tuple[list[Span], str]:
+def timeline(found: Sequence[Source], told: Mapping[str, Sequence[Told]]) -> tuple[list[Span], str]:
     """The attempts of all results as bars; one that has not ended reaches to the last end that is known."""
     launched = []
     for source in found:
@@ -189,9 +189,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium report`: writes reports/index.html."""
+    """`podium report`: writes reports/index.html, and the plots as files into reports/figures."""
     config = configuration.load(args.config)
     path = report_file(config)
+    figures.write(config)
     files.write_text(path, page(config))
     print(json.dumps({"report": str(path)}) if args.json else f"report: {path}")
     return 0

@@ -184,7 +184,8 @@ def _lanes(spans: Sequence[Span]) -> dict[Span, int]:
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round values that cover low to high: multiples of 1, 2 or 5 times a power of ten."""
-    span = (high - low) or abs(high) or 1.0
+    size = max(abs(low), abs(high))
+    span = high - low if high - low > 1e-9 * max(size, 1e-3) else size if size > 1e-12 else 1.0
     raw = span / about
     power = 10 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)

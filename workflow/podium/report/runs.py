@@ -43,7 +43,7 @@ def _told(source: Source, attempt: Attempt) -> Told:
     home = source.folder / str(attempt.number)
     log = home / "result.txt"
     records = list(logs.records(log)) if log.exists() else []
-    run = logs.summarise(records)
+    run = logs.summarise(records, source.item.task.key)
     environment = home / "environment.json"
     evaluate = _evaluation(records)
     seconds = None if run.minutes is None else run.minutes * 60

@@ -17,7 +17,7 @@ from podium import config as configuration
 from podium import files, progress
 from podium.config import Config, System
 from podium.errors import BadEnvironment, BadInput
-from podium.images import build
+from podium.images import environment
 from podium.reproduce import discover, drive, sandbox, source_config
 from podium.reproduce.drive import Drive
 from podium.reproduce.folder import Folder, leaving
@@ -159,10 +159,10 @@ def _drive(
     engine = system.engine
     identity = {name: value for name, value in made.environment.items() if name.startswith("MLPERF_")}
     always = {**identity, "SEED": str(seed), "SEED_BASE": str(seed)}
-    environment = {**made.environment, **always, "LOGDIR": logs_, "DATESTAMP": "run", "USER": "podium"}
-    environment |= {"LOGNAME": "podium", "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(made.wants.gpus)))}
+    given = {**made.environment, **always, "LOGDIR": logs_, "DATESTAMP": "run", "USER": "podium"}
+    given |= {"LOGNAME": "podium", "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(made.wants.gpus)))}
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        environment.setdefault(name, str(system.threads))
+        given.setdefault(name, str(system.threads))
     policy = Policy(
         engine=engine,
         image=made.image.reference,
@@ -178,18 +178,18 @@ def _drive(
         programs=programs,
         path=f"{programs[0]}/bin:{sandbox.PATH}" if programs else "",
     )
-    script = _script(made, environment, policy.path)
+    script = _script(made, given, policy.path)
     minutes = config.reproduce.time_limit_minutes or made.limit_minutes
     return Drive(script, str(folder.place), (*data, str(folder.root), *programs), (), {}, minutes, policy)
 
 
-def _script(made: Plan, environment: Mapping[str, str], path: str) -> str:
+def _script(made: Plan, given: Mapping[str, str], path: str) -> str:
     """What a person would type: the config first, then what must win over it, then the start script."""
     lines = ["export NEXP=1"]
     if made.config:
         every = "set -a; " if made.config.endswith(".env") else ""
         lines += [f"{every}source {shlex.quote('./' + made.config)}; set +a"]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
     lines += [f"export PATH={shlex.quote(path)}"] if path and made.image.kind == "none" else []
     # Inside of our own job their batch script is no job script any more: its #SBATCH lines are comments.
     lines += [f"exec bash {shlex.quote(made.start[-1])}"]
@@ -206,10 +206,10 @@ def _programs(config: Config, system: System, made: Plan, folder: Folder) -> tup
     """A virtual environment for code that brings requirements but no container here, with the Python it is of."""
     if system.engine != "process" or "requirements.txt" not in folder.names():
         return ()
-    requirements = build.read_requirements(folder.place / "requirements.txt")
+    requirements = environment.read_requirements(folder.place / "requirements.txt")
     if not requirements:
         return ()
-    venv = build.environment(config.root, requirements, cpu_only=system.gpus_per_node == 0)
+    venv = environment.environment(config.root, requirements, cpu_only=system.gpus_per_node == 0)
     return (str(venv.absolute()), *drive.python())
 
 

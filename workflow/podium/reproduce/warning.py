@@ -48,9 +48,9 @@ def page(plan: Plan, tree: Path, code: Folder, engine: str, network: bool) -> st
     inside = "reaches the network (reproduce.network)" if network else "reaches no network"
     lines += [
         "",
-        f"What holds it: its scripts run in a sandbox ({sandbox.way()}) with a read-only copy of the code and LOGDIR alone",
-        f"to write to; it {inside}, has no sudo, and no socket of Docker or Slurm: podium answers those calls",
-        "itself and writes each into calls.jsonl. Mounts outside of the run's data and logs are refused.",
+        f"What holds it: its scripts run in a sandbox ({sandbox.way()}) with a read-only copy of the code; only",
+        f"LOGDIR can be written to. It {inside}, has no sudo, and no socket of Docker or Slurm: podium answers",
+        "those calls itself and writes each into calls.jsonl. Mounts outside of the run's data and logs are refused.",
     ]
     if engine == "enroot":
         lines.append("What does not: pyxis containers share the node's network.")

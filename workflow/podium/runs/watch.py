@@ -16,12 +16,12 @@ from podium.errors import BadEnvironment
 from podium.plan import Plan
 from podium.runs import events, launchers, table
 from podium.runs.follow import Follower
-from podium.runs.launchers import CANCELLED, ENDED, NODES, UNKNOWN, Launcher, State, board
+from podium.runs.launchers import CANCELLED, ENDED, NODES, TOLD, UNKNOWN, Launcher, State, board
 from podium.runs.ledger import Attempt
 
 # Between two looks at the attempt's folder: short for a run of seconds, long for one of hours.
 SHORTEST, LONGEST, SHARE = 0.05, 1.0, 0.02
-LATE = 60  # seconds that a file may take from a node's view of a shared file system to ours
+LATE = 20  # seconds that a file may take from a node's view of a shared file system to ours
 TELL = 60  # seconds between two lines about a run
 
 
@@ -101,7 +101,10 @@ class _Watcher:
         deadline = time.monotonic() + LATE
         while (state := self.launcher.states([self.id])[self.id]).phase != ENDED and time.monotonic() < deadline:
             time.sleep(1)
-        return self.ending(state.cause if state.phase == ENDED else "", state.told or f"exit status {status}")
+        cause = state.cause if state.phase == ENDED else ""
+        if not cause and (self.home / TOLD).exists():  # and took it well: it ended before it was made to
+            cause = "time limit"
+        return self.ending(cause, state.told or f"exit status {status}")
 
     def _ended(self, state: State) -> Ending:
         """The scheduler says so. A job that ended by itself left its status, which a file system may show late."""

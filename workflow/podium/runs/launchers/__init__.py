@@ -19,6 +19,7 @@ from podium.errors import BadInput
 
 JOB, STATUS, OUTPUT, SCRIPT, NODES = "job.json", "exit_status", "output.log", "job.sh", "nodes"
 CANCELLED = "cancelled"  # there where `podium cancel` ended the job
+TOLD = "told_to_stop"  # there where the scheduler told the job that its time is nearly up, or that it is cancelled
 
 PENDING, RUNNING, ENDED, UNKNOWN = "pending", "running", "ended", "unknown"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podium.errors import BadInput
-from podium.runs.launchers import NODES, OUTPUT, RANKS, STATUS, Job
+from podium.runs.launchers import NODES, OUTPUT, RANKS, STATUS, TOLD, Job
 
 CLAIM = "claim"  # a link to the id of the job that runs the attempt
 PORTS = (20_000, 10_000)  # of the meeting point: first, how many; the job's number picks one
@@ -94,7 +94,7 @@ def script(job: Job, options: Options, mpi: str | None, config: str | None) -> s
             "  exit 64",
             "fi",
             f'scontrol show hostnames "$SLURM_JOB_NODELIST" >{NODES}',
-            'trap \'echo "job $SLURM_JOB_ID: told to stop" >&2; kill -TERM "$step"\' TERM',
+            f"trap 'date >{TOLD}; kill -TERM \"$step\"' TERM",
             f"{shlex.join([*_step(job, options, mpi), *task])} </dev/null &",
             "step=$!",
             'wait "$step"; status=$?',
@@ -147,7 +147,7 @@ def _directives(job: Job, options: Options) -> list[str]:
         *gpus,
         *(["--exclusive"] if options.exclusive else []),
         *([f"--mem={options.memory}"] if options.memory else []),
-        f"--time={math.ceil(job.minutes)}",
+        f"--time={math.ceil(job.minutes + options.signal_seconds / 60)}",
         f"--signal=B:TERM@{options.signal_seconds}",
         "--no-requeue",
         f"--output={str(job.folder / OUTPUT).replace('%', '%%')}",
@@ -175,7 +175,7 @@ def _step(job: Job, options: Options, mpi: str | None) -> list[str]:
 
 def mpi_type(listed: str) -> str | None:
     """The best type of `srun --mpi=list` for ranks of one training: pmix, else pmi2, else Slurm's default (None)."""
-    words = re.findall(r"[a-z0-9_]+", listed.partition(":")[2])
+    words = re.findall(r"^(?:srun:)?\s*(\w+)\s*$", listed, re.MULTILINE)
     return next((name for name in ("pmix", "pmi2") if name in words), None)
 
 
