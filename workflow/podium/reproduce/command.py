@@ -40,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", help="only this published system")
     parser.add_argument("--benchmark", help="only this one")
     parser.add_argument("--on", metavar="SYSTEM", help="the system of the config to run on (default: reproduce.system)")
+    parser.add_argument("--image", default="", metavar="REF", help="this image in place of theirs")
     parser.add_argument("--nodes", type=int, help="with --gpus: which batch sizes work on so many nodes")
     parser.add_argument("--gpus", type=int, help="accelerators of each of them")
     parser.add_argument("--runs", type=int, metavar="K", help="how many runs (default: reproduce.runs)")
@@ -65,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
             args, root if args.round is None and Path(args.source).is_dir() is False else Path(args.source)
         )
         facts = known.known(tree, round)
-        me = plan.mine(config, args.on, args.runs)
+        me = plan.mine(config, args.on, args.runs, args.image)
         if args.list:
             answer = {"source": args.source, "round": round, **text.listed(tree, facts, _chosen(tree, facts))}
             return _show(args, answer, lambda: text.table(answer))

@@ -53,7 +53,7 @@ def of(folder: Folder, tag: str) -> Image:
         if built.kind == "build":
             return built
     else:
-        built = Image("missing", why="no Dockerfile")
+        built = Image("missing", why="no Dockerfile and no image that is named (--image REF gives one)")
     wanted = [name for name in _named(folder) if not private(name)]
     if wanted:
         return Image("pull", wanted[0], why=built.why)
