@@ -71,10 +71,9 @@ def run(folder: Path) -> int:
 
 
 def _inside(drive: Drive, folder: Path) -> Inside:
-    shims = str(folder / SHIMS)
-    own = (shims, str(folder / SCRIPT), *python())
+    own = (*drive.policy.shims, str(folder / SCRIPT))
     given = {name: value for name, value in os.environ.items() if name.startswith("SLURM_") and name != "SLURM_CONF"}
-    path = f"{shims}:{sandbox.PATH}"
+    path = f"{folder / SHIMS}:{sandbox.PATH}"
     return Inside(
         ("bash", str(folder / SCRIPT)),
         drive.code,

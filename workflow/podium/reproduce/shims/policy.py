@@ -17,7 +17,8 @@ class Policy:
     `engine` runs containers: docker, podman, enroot (pyxis), apptainer, or process, where a container is our own
     sandbox with the code at `workdir`. `image` is the only image that may run. `read` and `write` are the folders that
     may be mounted. `always` are variables that every container gets, whether the scripts pass them on or not.
-    `prefix` makes fixed container names unique.
+    `prefix` makes fixed container names unique. `programs` are folders of programs that a sandbox as a container needs,
+    first on its `path`; `shims` those that scripts outside of containers need: ours, and the Python that runs them.
     """
 
     engine: str
@@ -33,6 +34,7 @@ class Policy:
     memory_gigabytes: float | None = None
     programs: tuple[str, ...] = ()
     path: str = ""
+    shims: tuple[str, ...] = ()
 
     def may(self, source: str) -> str:
         """ro or rw for a folder that may be mounted; empty for one that may not."""

@@ -144,7 +144,7 @@ def scontrol(call: Call, policy: Policy, containers: Containers) -> Outcome:
 
 def _host(policy: Policy, call: Call, words: Sequence[str]) -> Inside:
     """A command on a node without a container: it sees the code and the logs, and answers nothing to sudo."""
-    read = tuple((path, path) for path in (*policy.read, *policy.programs))
+    read = tuple((path, path) for path in (*policy.read, *policy.shims))
     write = tuple((path, path) for path in policy.write)
     folder = call.folder if policy.may(call.folder) else policy.code
     environment = {**call.environment, **policy.always}
