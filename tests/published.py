@@ -53,7 +53,9 @@ def results(
     place.write_text(json.dumps(DESCRIPTION | facts | description))
     folder = submitter / "results" / system / "resnet"
     for number, count in enumerate(epochs):
-        write_log(folder / f"result_{number}.txt", log(number, seconds * count / 36 * draw.uniform(0.998, 1.002), count))
+        write_log(
+            folder / f"result_{number}.txt", log(number, seconds * count / 36 * draw.uniform(0.998, 1.002), count)
+        )
     return folder
 
 

@@ -21,9 +21,7 @@ def reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         submitter = published.code(tmp_path / "round", style, seconds)
         published.results(submitter, 3)
         path = tmp_path / "podium.yaml"
-        path.write_text(
-            yaml.safe_dump(config_text(tmp_path / "work", systems={"host": system}, reproduce={"runs": 2}))
-        )
+        path.write_text(yaml.safe_dump(config_text(tmp_path / "work", systems={"host": system}, reproduce={"runs": 2})))
         loaded = config.load(path)
         data = plan.layout_folder(loaded, loaded.dataset("imagenet"))
         data.mkdir(parents=True)
