@@ -40,6 +40,7 @@ class System:
     engine: str
     threads: int
     slurm: Mapping[str, Any]
+    preflight: Mapping[str, Any]
     description: Mapping[str, Any]
 
 

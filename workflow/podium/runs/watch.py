@@ -14,7 +14,7 @@ from typing import Any
 from podium.config import Config
 from podium.errors import BadEnvironment
 from podium.plan import Plan
-from podium.runs import events, launchers, table
+from podium.runs import events, launchers, preflight, table
 from podium.runs.follow import Follower
 from podium.runs.launchers import CANCELLED, ENDED, NODES, TOLD, UNKNOWN, Launcher, State, board
 from podium.runs.ledger import Attempt
@@ -96,6 +96,10 @@ class _Watcher:
         """It wrote its status. Where that is bad and the log has no end, the scheduler may know what befell it."""
         self.log.look()
         status = launchers.exit_status(self.home)
+        if status == launchers.UNFIT:
+            unfit = preflight.unfit(self.config, self.wanted.system)
+            told = "; ".join(f"{node}: {', '.join(found)}" for node, found in unfit.items())
+            return self.ending("node not fit", told or "podium preflight could not be run there, see the output")
         if status == 0 or self.log.stopped or not self.launcher.interval:
             return self.ending("", f"exit status {status}")
         deadline = time.monotonic() + LATE
