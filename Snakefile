@@ -13,6 +13,7 @@ Paths below the work root are built in workflow/podium/plan.py; config/README.md
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from snakemake.utils import min_version
@@ -27,13 +28,18 @@ if "submission" not in config:
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 from podium import config as configuration, plan
 from podium.data import sources, verify
-from podium.package import archive, layout
+from podium.package import archive, inspect, layout
+from podium.package.sources import configs
+from podium.report import figures, html
 
 CONFIG = configuration.load_for_snakemake(workflow.configfiles, config)
 PLANS = plan.plans(CONFIG)
 
 # The rules find `podium` beside the Python that runs Snakemake, whatever the caller's PATH is.
 shell.prefix(f"set -euo pipefail; export PATH={Path(sys.executable).parent}:$PATH; ")
+
+
+report: "workflow/report/workflow.rst"
 
 
 wildcard_constraints:
@@ -52,8 +58,8 @@ rule all:
         [verify.verified_file(plan.layout_folder(CONFIG, item)) for item in CONFIG.datasets.values()],
         [plan.stamps(CONFIG, item) for item in PLANS],
         [plan.verdict_file(CONFIG, item) for item in PLANS],
-        archive.receipt_file(CONFIG),
-        CONFIG.root / "reports" / "index.html",
+        archive.stamp_file(CONFIG),
+        html.report_file(CONFIG),
 
 
 include: "workflow/rules/data.smk"

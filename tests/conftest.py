@@ -65,3 +65,11 @@ def built(tmp_path_factory: pytest.TempPathFactory):
         return config
 
     return build_for
+
+
+@pytest.fixture(scope="session")
+def work_root(tmp_path_factory: pytest.TempPathFactory, built):
+    """Work roots whose runs are recorded and checked (finished.py): each a copy of one that is made once."""
+    from finished import maker
+
+    return maker(tmp_path_factory.mktemp("finished"), built)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from podium.config import Config
 
 REPOSITORY = Path(__file__).parents[1]
 SCRIPTED = REPOSITORY / "tests" / "scripted"
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 SHARED = REPOSITORY.parent / "shared"  # real inputs and oracle outputs; not ours, so absent from the repository
 
 
@@ -42,3 +44,25 @@ def in_a_process(code: str, *words: str | Path) -> tuple[str, int]:
 
 def first_plan(config: Config) -> plan.Plan:
     return plan.plans(config)[0]
+
+
+def snakemake(config: Path, *words: str, code: int = 0) -> str:
+    """Run snakemake on the repository's Snakefile; returns what it said, standard output and error together."""
+    command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", "--nolock"]
+    answer = subprocess.run(
+        [*command, "--configfile", str(config), *words],
+        cwd=REPOSITORY,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == code, answer.stdout
+    return answer.stdout
+
+
+def planned(text: str) -> dict[str, int]:
+    """Jobs by rule, from the table that snakemake prints."""
+    rows = [line.split() for line in text.splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

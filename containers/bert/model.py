@@ -1,7 +1,7 @@
 """BERT with its two pre-training heads, as the reference defines it: post-LN encoder, tanh gelu, tied masked-LM head.
 
 Source: mlcommons/training, retired_benchmarks/bert/modeling.py and run_pretraining.py.
-Shapes: N sequences, T tokens of a sequence, P masked positions of a sequence, H hidden size, V vocabulary size.
+Shapes: N rows of T tokens, with S sequences and M masked words in all; H hidden size, V vocabulary size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 LAYER_NORM_EPSILON = 1e-12
-HIDDEN_POSITION = -10000.0  # added to the scores of padding
+OTHERS = -10000.0  # added to the scores of what does not belong to the same sequence
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Embeddings(nn.Module):
         self.layer_norm = nn.LayerNorm(sizes.hidden_size, eps=LAYER_NORM_EPSILON)
         self.dropout = nn.Dropout(sizes.dropout)
 
-    def forward(self, input_ids: Tensor, segment_ids: Tensor) -> Tensor:
-        """(N, T), (N, T) -> (N, T, H)."""
-        total = self.word(input_ids) + self.position.weight[: input_ids.shape[1]] + self.segment(segment_ids)
+    def forward(self, input_ids: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
+        """(N, T) three times -> (N, T, H)."""
+        total = self.word(input_ids) + self.position(positions) + self.segment(segments)
         return self.dropout(self.layer_norm(total))
 
 
@@ -60,13 +60,13 @@ class Attention(nn.Module):
         self.output = nn.Linear(sizes.hidden_size, sizes.hidden_size)
 
     def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
-        """(N, T, H), bias (N, 1, 1, T) added to the scores -> (N, T, H)."""
+        """(N, T, H), bias (N, 1, T, T) added to the scores -> (N, T, H)."""
         query, key, value = (
             layer(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for layer in (self.query, self.key, self.value)
         )
         mixed = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=bias, dropout_p=self.dropout if self.training else 0.0
+            query, key, value, attn_mask=bias.to(query.dtype), dropout_p=self.dropout if self.training else 0.0
         )
         return self.output(mixed.transpose(1, 2).flatten(2))
 
@@ -100,7 +100,7 @@ class MaskedLanguageHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.vocab_size))
 
     def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
-        """(N, P, H), (V, H) -> (N, P, V)."""
+        """(M, H), (V, H) -> (M, V)."""
         hidden = self.layer_norm(functional.gelu(self.transform(hidden), approximate="tanh"))
         return functional.linear(hidden, word_embeddings, self.bias)
 
@@ -116,22 +116,28 @@ class Bert(nn.Module):
         self.masked_language_head = MaskedLanguageHead(sizes)
         self.next_sentence_head = nn.Linear(sizes.hidden_size, 2)
 
-    def encode(self, input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor) -> Tensor:
-        """(N, T) three times -> (N, T, H); input_mask is 1 on tokens and 0 on padding."""
-        hidden = self.embeddings(input_ids, segment_ids)
-        bias = (HIDDEN_POSITION * (1 - input_mask))[:, None, None, :].to(hidden.dtype)
+    def forward(
+        self,
+        input_ids: Tensor,
+        segments: Tensor,
+        positions: Tensor,
+        owners: Tensor,
+        masked_at: Tensor,
+        first_at: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of the masked words (M, V), and of "a random piece follows" (S, 2).
+
+        The first four are (N, T). `owners` says which sequence of its row a token belongs to, 0 for none; tokens see
+        their own sequence only, so several in a row do not know of each other. `masked_at` (M,) and `first_at` (S,) say
+        where among the N * T tokens the masked words and the first tokens, [CLS], are.
+        """
+        bias = OTHERS * (owners[:, None, :, None] != owners[:, None, None, :])
+        hidden = self.embeddings(input_ids, segments, positions)
         for layer in self.layers:
             hidden = layer(hidden, bias)
-        return hidden
-
-    def masked_language_scores(self, hidden: Tensor, positions: Tensor) -> Tensor:
-        """(N, T, H), positions (N, P) -> (N, P, V): only masked positions are scored."""
-        index = positions[:, :, None].expand(-1, -1, hidden.shape[2])
-        return self.masked_language_head(hidden.gather(1, index), self.embeddings.word.weight)
-
-    def next_sentence_scores(self, hidden: Tensor) -> Tensor:
-        """(N, T, H) -> (N, 2), from the first token, [CLS]; class 1 is "a random sentence follows"."""
-        return self.next_sentence_head(torch.tanh(self.pooler(hidden[:, 0])))
+        hidden = hidden.flatten(0, 1)
+        words = self.masked_language_head(hidden[masked_at], self.embeddings.word.weight)
+        return words, self.next_sentence_head(torch.tanh(self.pooler(hidden[first_at])))
 
 
 @torch.no_grad()
@@ -146,14 +152,10 @@ def initialise(model: Bert, sigma: float) -> None:
             nn.init.trunc_normal_(parameter, std=sigma, a=-2 * sigma, b=2 * sigma)
 
 
-def pretraining_loss(
-    masked_scores: Tensor, masked_ids: Tensor, weights: Tensor, next_scores: Tensor, next_labels: Tensor
-) -> Tensor:
-    """Masked-LM cross entropy over the positions of weight 1, plus next-sentence cross entropy: a scalar.
+def pretraining_loss(word_scores: Tensor, words: Tensor, next_scores: Tensor, next_labels: Tensor) -> Tensor:
+    """Cross entropy of the masked words, their sum divided by M + 1e-5, plus that of the next sentence: a scalar.
 
-    masked_scores (N, P, V); masked_ids, weights (N, P); next_scores (N, 2); next_labels (N,).
+    word_scores (M, V), words (M,), next_scores (S, 2), next_labels (S,).
     """
-    each = functional.cross_entropy(masked_scores.flatten(0, 1), masked_ids.flatten(), reduction="none")
-    weights = weights.flatten().to(each.dtype)
-    masked = (weights * each).sum() / (weights.sum() + 1e-5)
+    masked = functional.cross_entropy(word_scores, words, reduction="sum") / (len(words) + 1e-5)
     return masked + functional.cross_entropy(next_scores, next_labels)

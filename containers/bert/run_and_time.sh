@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# One run, as the run contract asks: clear the cache, train to the target. The settings are already in the environment.
+# One run: the entry of the run contract (common/contract.py); `--log-only --round R` rehearses its log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-python3 common/clear_cache.py
-exec python3 train.py
+source common/launch.sh

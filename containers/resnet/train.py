@@ -21,6 +21,7 @@ from common import memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World, join, leave
 from common.log import Log
+from common.steps import watched
 from model import ResNet
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -159,7 +160,7 @@ class Trainer:
         steps = range((epoch - 1) * settings.steps_per_epoch, epoch * settings.steps_per_epoch)
         self.model.train()
         losses = torch.zeros((), device=self.world.device)
-        for step in steps:
+        for step in watched(steps, settings.global_batch_size):
             for last in [False] * (settings.gradient_accumulation_steps - 1) + [True]:
                 losses += self.backward(*next(self.train_parts), last)
             optim.step(self.groups, learning_rate(settings, step), settings.momentum)

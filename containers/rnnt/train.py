@@ -23,6 +23,7 @@ from common import distributed, memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World
 from common.log import Log
+from common.steps import watched
 from loss import transducer_loss
 from model import Transducer
 from settings import Settings, check, hyperparameters
@@ -152,7 +153,7 @@ class Trainer:
 
     def train(self, epoch: int) -> float:
         total = torch.zeros((), device=self.world.device)
-        for number in range(1, self.steps_per_epoch + 1):
+        for number in watched(range(1, self.steps_per_epoch + 1), self.settings.global_batch_size):
             parts = itertools.islice(self.training, self.settings.gradient_accumulation_steps)
             total += self.step((epoch - 1) * self.steps_per_epoch + number, parts)
             if number % CHECK_EVERY == 0 or number == self.steps_per_epoch:

@@ -19,6 +19,7 @@ from common import memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World, join, leave
 from common.log import Log
+from common.steps import watched
 from loss import dice_ce_loss, dice_score
 from model import REFERENCE_FILTERS, UNet3D
 from optim import learning_rate, sgd_step
@@ -188,7 +189,7 @@ class Trainer:
             settings.decay_factor,
         )
         losses = torch.zeros((), device=self.world.device)
-        for _ in range(settings.steps_per_epoch):
+        for _ in watched(range(settings.steps_per_epoch), settings.global_batch_size):
             for last in [False] * (settings.gradient_accumulation_steps - 1) + [True]:
                 losses += self.backward(*next(self.train_parts), last)
             gradients = [parameter.grad for parameter in self.parameters]

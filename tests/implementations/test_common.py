@@ -203,6 +203,7 @@ def test_a_loader_that_is_told_to_end_does_not_end_the_run(environment, tmp_path
 # Rehearsal
 
 ROUNDS = {"resnet": ["3.1.0", "4.0.0"], "unet3d": ["3.1.0", "4.0.0"], "rnnt": ["3.0.0", "3.1.0"]}
+ROUNDS |= {"bert": ["3.1.0", "4.0.0", "4.1.0", "5.0.0"]}
 
 
 def rehearse(benchmark: str, *arguments: str, **changes: object) -> subprocess.CompletedProcess:

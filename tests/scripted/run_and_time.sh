@@ -10,6 +10,7 @@ line() { # line TYPE KEY VALUE [METADATA]
     "$(date +%s%3N)" "$1" "$2" "$3" "${4:+, $4}" >>"$log"
 }
 
+[ -z "${REHEARSED:-}" ] || line POINT_IN_TIME podium_rehearsal true
 line POINT_IN_TIME cache_clear true
 line INTERVAL_START init_start null
 line POINT_IN_TIME submission_benchmark "\"$BENCHMARK\""
@@ -24,6 +25,16 @@ line INTERVAL_START run_start null
 line POINT_IN_TIME train_samples 512
 line POINT_IN_TIME eval_samples 160
 line INTERVAL_START block_start null '"first_epoch_num": 1, "epoch_count": 1'
+for ((step = 1; step <= ${STEPS:-0}; step++)); do # steps that take STEP_SECONDS, and what somebody planted on top
+  began=${EPOCHREALTIME/./}
+  sleep "$STEP_SECONDS" $([ ! -f extra_sleep ] || cat extra_sleep)
+  elapsed=$((${EPOCHREALTIME/./} - began))
+  [ -z "${LOG_STEPS:-}" ] || printf '%d.%06d 32 1000000\n' $((elapsed / 1000000)) $((elapsed % 1000000)) >>"$LOGDIR/steps.txt"
+  if [ "${STOP_AFTER_SAMPLES:-0}" -gt 0 ] && [ $((32 * step)) -ge "$STOP_AFTER_SAMPLES" ]; then
+    line INTERVAL_END run_stop null '"status": "aborted"'
+    exit 1
+  fi
+done
 line POINT_IN_TIME eval_accuracy "$QUALITY" '"epoch_num": 1'
 line INTERVAL_END block_stop null '"first_epoch_num": 1'
 sleep "${SLEEP:-0}"

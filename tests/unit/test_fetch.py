@@ -421,6 +421,16 @@ def test_a_folder_with_a_manifest_is_held_to_it(tmp_path, write_config):
     assert "sha256" in error.value.expected
 
 
+def test_the_marks_of_a_folder_and_of_a_mirror_stay_on_what_is_fetched(server, tmp_path, write_config):
+    source = make_source(tmp_path / "source")
+    counts = {"official": False, "subset": True, "files": 1}
+    manifest.write(source, manifest.of_folder(source, counts=counts))
+    for place in (f"file:{source}", publish(server, source)):
+        config = load(write_config, place)
+        content = fetch.fetch(config, config.dataset("imagenet"))
+        assert dict(content.counts) == {"official": False, "subset": True}
+
+
 def test_a_mirror_is_held_to_its_manifest(server, tmp_path, write_config):
     config = load(write_config, publish(server, make_source(tmp_path / "source")))
     assert [entry.path for entry in fetch.fetch(config, config.dataset("imagenet")).files] == ["a.tar"]
@@ -432,7 +442,7 @@ def test_a_mirror_is_held_to_its_manifest(server, tmp_path, write_config):
 
 def test_a_mirror_without_a_manifest_has_what_the_catalog_names(server, write_config):
     config = load(write_config, f"{server.url}/mirror/")
-    items = {item.path: item for item in fetch.wanted(config, config.dataset("imagenet"))}
+    items = {item.path: item for item in fetch.wanted(config, config.dataset("imagenet"))[0]}
     train = items["ILSVRC2012_img_train.tar"]
     assert train.sources == (f"{server.url}/mirror/ILSVRC2012_img_train.tar",)
     assert (train.bytes, train.hashes["md5"]) == (147897477120, "1d675b47d978889d74fa0da5fadfb00e")

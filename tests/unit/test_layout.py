@@ -113,8 +113,8 @@ def test_a_set_of_the_catalog_is_fetched_and_verified_by_its_layout(tmp_path, wr
     fetch.fetch(config, dataset)
     raw = plan.layout_folder(config, dataset)
     assert raw == plan.raw_folder(config, "govreport")
-    assert verify.problems("govreport", raw, "raw", "full") == []
+    assert verify.problems(config, dataset, "full") == []
     (raw / "train-00000-of-00001.parquet").write_bytes(b"none")
-    assert len(verify.problems("govreport", raw, "raw", "quick")) == 2
-    with pytest.raises(BadInput, match="govreport is read as it is fetched"):
+    assert len(verify.problems(config, dataset, "quick")) == 2
+    with pytest.raises(BadInput, match="nothing was made of govreport"):
         verify.verify(config, dataset, "sample")

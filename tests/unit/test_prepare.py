@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,13 @@ def test_what_was_counted_is_not_counted_again_after_a_kill_during_the_hashing(s
     monkeypatch.setattr(librispeech, "prepare", killed)
     assert cli.main(call) == 0
     assert manifest.read(tmp_path / "to").counts["utterances"] == 240
+
+
+def test_what_is_made_of_a_set_that_is_not_official_is_not_official_either(sources, tmp_path):
+    source = shutil.copytree(sources("librispeech"), tmp_path / "source")
+    marked = {manifest.OFFICIAL: False, "form": "dump"}
+    manifest.write(source, manifest.of_folder(source, counts=marked))
+    assert cli.main(words("librispeech", source, tmp_path / "to")) == 0
+    counts = manifest.read(tmp_path / "to").counts
+    assert (counts["official"], counts["subset"]) == (False, False)
+    assert "form" not in counts

@@ -163,14 +163,21 @@ def test_data_that_is_missing_or_changed_is_refused(prepared, built, write_confi
     assert ledger.attempts(folder_of(config)) == []
 
 
-def test_a_subset_is_refused_in_the_closed_division_alone(prepared, built):
+@pytest.mark.parametrize(
+    "counts, name, found",
+    [
+        ({"subset": True}, "imagenet/recordio is a subset", "take: 5"),
+        ({"official": False, "form": "dump"}, "imagenet/recordio is not official", "made of the form dump"),
+    ],
+)
+def test_what_is_not_the_published_set_is_refused_in_the_closed_division_alone(prepared, built, counts, name, found):
     who = {"org": "tests", "division": "closed", "round": "3.1.0", "status": "research"}
     config = built(prepared(submission=who))
     data = plan.layout_folder(config, config.dataset("imagenet"))
-    manifest.write(data, manifest.of_folder(data, counts={"subset": True}, params={"take": 5}))
-    with pytest.raises(BadInput, match="imagenet/recordio is a subset") as error:
+    manifest.write(data, manifest.of_folder(data, counts=counts, params={"take": 5}))
+    with pytest.raises(BadInput, match=name) as error:
         run(config, first_plan(config), 0)
-    assert error.value.found == "take: 5"
+    assert error.value.found.startswith(found)
     assert ledger.attempts(folder_of(config)) == []
     open_config = replace(config, submission=replace(config.submission, division="open"))
     assert run(open_config, first_plan(open_config), 0).outcome == "converged"

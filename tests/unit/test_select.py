@@ -8,8 +8,7 @@ import random
 
 import pytest
 
-from podium import files, plan
-from podium.package import system
+from podium.package import nodes, system
 from podium.runs import run as runs
 from podium.runs import select
 from podium.runs.ledger import Attempt
@@ -109,7 +108,7 @@ def test_the_verdict_holds_the_proof_and_waits_for_all_runs_of_the_group(prepare
     result = {"system": "host", "benchmark": "resnet", "implementation": str(SCRIPTED), "config": "good", "attempts": 6}
     config = built(prepared("good", results=[result]))
     wanted = first_plan(config)
-    files.write_json(plan.system_file(config, "host"), system.describe(config, wanted.system))
+    system.write(config, wanted.system, [nodes.collect()])
     for number in range(5):
         runs.run(config, wanted, number)
     early = check.check_result(config, wanted)

@@ -3,40 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-from support import REPOSITORY, config_text
-
-ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-
-
-def snakemake(config: Path, *words: str, code: int = 0) -> str:
-    """Run snakemake on the repository's Snakefile; returns what it said, standard output and error together."""
-    command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", "--nolock"]
-    answer = subprocess.run(
-        [*command, "--configfile", str(config), *words],
-        cwd=REPOSITORY,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert answer.returncode == code, answer.stdout
-    return answer.stdout
-
-
-def planned(text: str) -> dict[str, int]:
-    """Jobs by rule, from the table that snakemake prints."""
-    rows = [line.split() for line in text.splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+from support import REPOSITORY, config_text, planned, snakemake
 
 
 @pytest.fixture
@@ -97,7 +69,7 @@ def test_a_journey_and_what_is_made_again_after_a_loss(work):
         "check_result": 1,
         "score_results": 1,
         "pack_submission": 1,
-        "check_submission": 1,
+        "inspect_submission": 1,
         "archive_submission": 1,
         "write_report": 1,
         "all": 1,

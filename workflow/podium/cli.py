@@ -21,7 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "verify": ("podium.data.verify", "compare a dataset in the work root with its manifest and its invariants"),
     "stage": ("podium.data.stage", "copy a dataset to node-local disks or to S3, and check it there"),
     "build": ("podium.images.build", "build and lock the image of an implementation"),
-    "describe": ("podium.package.system", "collect the system description from this node and the config"),
+    "describe": ("podium.package.system", "collect the system description from the nodes and the config"),
     "run": ("podium.runs.run", "launch one attempt and record it; --watch shows all"),
     "preflight": ("podium.runs.preflight", "whether this node is fit for a run; --list: what is known of all"),
     "cancel": ("podium.runs.cancel", "end runs that go on, and record that they were ended"),
@@ -31,8 +31,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "score": ("podium.verdict.score.score", "the olympic score of every result"),
     "forecast": ("podium.verdict.forecast.forecast", "what a result will be, from its first runs"),
     "pack": ("podium.package.layout", "build the submission tree from the counted runs"),
-    "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes"),
-    "status": ("podium.report.board", "where every result stands, what was made, what to do next"),
+    "inspect": ("podium.package.inspect", "the official checkers, unmodified, on a copy of the packed tree, and lint"),
+    "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes and a receipt"),
+    "unpack": ("podium.package.unpack", "an archive, encrypted or not, back to a tree"),
+    "upload": ("podium.package.upload", "bring the archive to S3 and check it there"),
+    "nightly": ("podium.nightly.command", "run tonight's benchmarks, judge them against the history, find what changed"),
+    "status": ("podium.report.status", "where every result stands, what was made, what to do next"),
     "report": ("podium.report.html", "write the report: scores, convergence of every run, what is missing"),
 }
 

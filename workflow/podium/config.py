@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from podium.errors import BadInput
 WORKFLOW = Path(__file__).resolve().parents[1]
 REPOSITORY = WORKFLOW.parent
 DEFAULT = Path("config/config.yaml")
+AS_IT_IS = "asis"  # the layout of a set that is neither copied nor prepared
+OPEN = ("system", "price_per_accelerator_hour", "memory_gigabytes", "time_limit_minutes")  # of reproduce: may be absent
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,43 @@ class System:
 
 
 @dataclass(frozen=True)
+class Benchmark:
+    """What is trained on which data set, and how its quality is read: `key` is that of the evaluations in a log.
+
+    One of MLPerf's is in the catalog, and what is to be reached in how many runs is the pinned checker's to say. One of
+    one's own is in the config, with its `target` and its `runs`.
+    """
+
+    name: str
+    dataset: str
+    quality: str
+    better: str
+    unit: str
+    key: str = "eval_accuracy"
+    target: float | None = None
+    runs: int | None = None
+
+    @property
+    def inhouse(self) -> bool:
+        return self.runs is not None
+
+
+@dataclass(frozen=True)
 class Result:
-    """One wanted result: `attempts` runs of a benchmark on a system, with one implementation and one of its configs."""
+    """One wanted result: `attempts` runs of a benchmark on a system, with one implementation and one of its configs.
+
+    `dataset` is the name of the set where it is not the benchmark's usual one.
+    """
 
     system: str
     benchmark: str
     implementation: Path
     config: str
+    dataset: str | None
     attempts: int | None
     time_limit_minutes: float
     stop_when_lost: bool
+    environment: Mapping[str, str] = field(default_factory=dict)  # beyond the run contract; set by nightlies alone
 
 
 @dataclass(frozen=True)
@@ -66,6 +97,11 @@ class DataSet:
     layout: str
     params: Mapping[str, Any]
 
+    @property
+    def as_it_is(self) -> bool:
+        """Whether an implementation reads it where it lies, in a form that is none of Podium's business."""
+        return self.layout == AS_IT_IS
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -73,6 +109,58 @@ class Transfer:
 
     connections: int
     megabytes_per_second: float | None
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """How another submitter's result is run again and compared.
+
+    `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
+    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data` are
+    folders for variables of foreign scripts that no data set of ours stands for.
+    """
+
+    system: str | None
+    runs: int
+    margin: float
+    confidence: float
+    price_per_accelerator_hour: float | None
+    network: bool
+    memory_gigabytes: float | None
+    time_limit_minutes: float | None
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Scrub:
+    """What must not leave the site beside what is found by its form: names, the operator's `patterns` by kind, files to
+    `withhold`; and what may leave all the same: texts (`allow`) and files (`allow_files`), with * and ?."""
+
+    hosts: tuple[str, ...]
+    users: tuple[str, ...]
+    patterns: Mapping[str, str]
+    withhold: tuple[str, ...]
+    allow: tuple[str, ...]
+    allow_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Another cluster's config, and where its work root lies here (None: as that config says)."""
+
+    config: Path
+    root: Path | None
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the submission is made of and where it goes. `deadline` is when it has to be there, with a time zone."""
+
+    deadline: datetime.datetime | None
+    merge: tuple[Merge, ...]
+    scrub: Scrub
+    encrypt: str
+    upload: str | None
 
 
 @dataclass(frozen=True)
@@ -92,6 +180,28 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class NightlyResult:
+    """What a night runs of one of the results: so many runs, cut short after samples or minutes, or to the target."""
+
+    system: str
+    benchmark: str
+    runs: int
+    samples: int | None
+    minutes: float | None
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """What a night runs, what change matters (percent), the site's command for more facts, and who is told."""
+
+    results: tuple[NightlyResult, ...]
+    smallest_percent: float
+    ignore_percent: float
+    facts: str | None
+    webhook: str | None
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the config says; `path` is where it was read from."""
 
@@ -99,18 +209,41 @@ class Config:
     root: Path
     data_root: Path
     submission: Submission
+    benchmarks: Mapping[str, Benchmark]
     systems: Mapping[str, System]
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
     transfer: Transfer
     watch: Watch
     checker_version: str
+    reproduce: Reproduce
+    package: Package
+    nightly: Nightly
+
+    @property
+    def inhouse(self) -> bool:
+        """Whether the results are of benchmarks of one's own: nothing of them is MLPerf's. A config holds one kind."""
+        return any(result.benchmark in self.benchmarks for result in self.results)
+
+    def benchmark(self, name: str) -> Benchmark:
+        """The benchmark of that name, one's own or of the catalog; raises BadInput naming the nearest one."""
+        if name in self.benchmarks:
+            return self.benchmarks[name]
+        known = catalog("benchmarks")
+        if name not in known:
+            raise BadInput(
+                f"unknown benchmark {name!r}",
+                _names({**known, **self.benchmarks}),
+                nearest(name, {**known, **self.benchmarks}),
+                f"one of your own is declared under `benchmarks` in {self.path}",
+            )
+        return Benchmark(name=name, **known[name])
 
     def system(self, name: str) -> System:
         """The system of that name; raises BadInput naming the nearest one."""
         if name not in self.systems:
             raise BadInput(
-                f"unknown system {name!r}", _names(self.systems), _nearest(name, self.systems), f"edit {self.path}"
+                f"unknown system {name!r}", _names(self.systems), nearest(name, self.systems), f"edit {self.path}"
             )
         return self.systems[name]
 
@@ -120,7 +253,7 @@ class Config:
             raise BadInput(
                 f"no data set {name!r} in {self.path}",
                 _names(self.datasets),
-                _nearest(name, self.datasets),
+                nearest(name, self.datasets),
                 f"add data.sets.{name} to {self.path}",
             )
         return self.datasets[name]
@@ -171,6 +304,7 @@ def from_mapping(value: Any, path: Path) -> Config:
         root=root,
         data_root=Path(value["data"].get("root", root / "data")),
         submission=Submission(**value["submission"]),
+        benchmarks={name: Benchmark(name=name, **item) for name, item in value["benchmarks"].items()},
         systems={name: System(name=name, **system) for name, system in value["systems"].items()},
         results=tuple(
             Result(
@@ -178,6 +312,7 @@ def from_mapping(value: Any, path: Path) -> Config:
                 benchmark=result["benchmark"],
                 implementation=Path(result["implementation"]),
                 config=result["config"],
+                dataset=result.get("dataset"),
                 attempts=result.get("attempts"),
                 time_limit_minutes=result["time_limit_minutes"],
                 stop_when_lost=result["stop_when_lost"],
@@ -188,15 +323,88 @@ def from_mapping(value: Any, path: Path) -> Config:
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
+        reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
+        package=_package(value["package"], path),
+        nightly=_nightly(value["nightly"]),
     )
+    if config.reproduce.system is not None:
+        config.system(config.reproduce.system)
     for result in config.results:
         config.system(result.system)
+    _check_own(config)
+    for dataset in config.datasets.values():
+        if dataset.as_it_is and (dataset.params or not dataset.source.startswith("file:")):
+            raise BadInput(
+                f"{path}: data.sets.{dataset.name} cannot be read as it is",
+                f"layout {AS_IT_IS} with source file:FOLDER and no params",
+                f"source {dataset.source}, params {dict(dataset.params)}",
+                f"edit {path}",
+            )
     return config
+
+
+def _package(value: Mapping[str, Any], path: Path) -> Package:
+    scrub = value["scrub"]
+    for kind, pattern in scrub["patterns"].items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            expected = "a regular expression"
+            raise BadInput(f"{path}: package.scrub.patterns.{kind}", expected, str(error), f"edit {path}") from error
+    return Package(
+        deadline=_moment(value["deadline"], path) if "deadline" in value else None,
+        merge=tuple(
+            Merge(Path(item["config"]), Path(item["root"]) if "root" in item else None) for item in value["merge"]
+        ),
+        scrub=Scrub(**{key: tuple(item) if isinstance(item, list) else item for key, item in scrub.items()}),
+        encrypt=value["encrypt"],
+        upload=value.get("upload"),
+    )
+
+
+def _moment(text: str, path: Path) -> datetime.datetime:
+    """A date and time with its zone; a deadline without one is another in every office."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        expected = 'a date and time with its zone, in quotes: "2026-05-15T13:00-07:00"'
+        raise BadInput(f"{path}: package.deadline is no moment", expected, repr(text), f"edit {path}")
+    return moment
 
 
 def _watch(value: Mapping[str, Any]) -> Watch:
     path = value.get("prometheus")
     return Watch(**{**value, "prometheus": Path(path) if path else None})
+
+
+def _check_own(config: Config) -> None:
+    """Benchmarks of one's own: never MLPerf's names, never beside MLPerf's results, never in a division of theirs."""
+    if taken := sorted(set(config.benchmarks) & set(catalog("benchmarks"))):
+        raise BadInput(
+            f"{config.path}: benchmarks.{taken[0]} is MLPerf's", "a name of your own", taken[0], f"edit {config.path}"
+        )
+    official = [result.benchmark for result in config.results if result.benchmark not in config.benchmarks]
+    if config.inhouse and official:
+        raise BadInput(
+            f"{config.path}: results of MLPerf's benchmarks beside those of your own",
+            "one kind in a config, for your own are no MLPerf results",
+            ", ".join(official),
+            "give the others a config and a root of their own",
+        )
+    if config.inhouse and config.submission.division != "open":
+        raise BadInput(
+            f"{config.path}: benchmarks of your own are in no closed division",
+            "submission.division: open",
+            config.submission.division,
+            f"edit {config.path}",
+        )
+
+
+def _nightly(value: Mapping[str, Any]) -> Nightly:
+    results = tuple(NightlyResult(**{"samples": None, "minutes": None} | item) for item in value["results"])
+    return Nightly(**{"facts": None, "webhook": None} | value | {"results": results})
 
 
 @cache
@@ -211,7 +419,7 @@ def catalog(name: str) -> dict[str, Any]:
     path = WORKFLOW / "catalog" / f"{name}.yaml"
     if not path.exists():
         known = sorted(entry.stem for entry in path.parent.glob("*.yaml"))
-        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), _nearest(path.stem, known), "")
+        raise BadInput(f"nothing in the catalog about {name}", ", ".join(known), nearest(path.stem, known), "")
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
@@ -226,7 +434,7 @@ def check(value: Any, rules: Mapping[str, Any], path: Path) -> None:
             known = error.schema["properties"]
             for key in sorted(set(error.instance) - set(known)):
                 raise BadInput(
-                    f"{path}: unknown key {key!r} in {place}", _names(known), _nearest(str(key), known), f"edit {path}"
+                    f"{path}: unknown key {key!r} in {place}", _names(known), nearest(str(key), known), f"edit {path}"
                 )
         raise BadInput(
             f"{path}: {place} is wrong", _expected(error), error.message, f"edit {path}; see config/README.md"
@@ -258,7 +466,8 @@ def _names(names: Any) -> str:
     return "one of " + ", ".join(sorted(map(str, names))) if names else "none is known"
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest(name: str, names: Any) -> str:
+    """`name` in quotes, and the known name that is most like it."""
     near: Iterator[str] = iter(difflib.get_close_matches(name, [str(known) for known in names], n=1))
     best = next(near, None)
     return f"{name!r}" + (f"; did you mean {best!r}?" if best else "")

@@ -124,8 +124,10 @@ def locked(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
     """Build a folder anew beside `folder` and swap it in; on an error the old one stays untouched."""
-    fresh = folder.with_name(f".{folder.name}.new")
+    fresh, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     with explained(folder):
+        if old.exists() and not folder.exists():
+            old.rename(folder)  # a swap was cut between its two renames
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         try:
@@ -133,7 +135,6 @@ def replacing(folder: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
-        old = folder.with_name(f".{folder.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
             folder.rename(old)

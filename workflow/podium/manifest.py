@@ -18,6 +18,7 @@ from podium.errors import BadInput
 
 NAME = "manifest.json"
 SUBSET = "subset"  # the count that is true where only some items were taken: no closed submission may use them
+OFFICIAL = "official"  # the count that is false where what the benchmark publishes was made in another way: nor these
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class Manifest:
     def sha256(self) -> str:
         """Identity of the content: the hash over the files alone, whoever wrote them and when."""
         return files.hash_json([asdict(entry) for entry in self.files])
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """The counts that keep a set out of closed submissions, and with it whatever is made of it."""
+        unfit = {SUBSET: True, OFFICIAL: False}
+        return {name: value for name, value in unfit.items() if self.counts.get(name) is value}
 
     def as_json(self) -> dict[str, Any]:
         return {

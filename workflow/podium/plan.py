@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podium import config as configuration
-from podium.config import Config, DataSet, Result, System
+from podium.config import Benchmark, Config, DataSet, Result, System
 from podium.errors import BadInput
 
 
@@ -19,6 +19,7 @@ class Plan:
     """One result and all it hangs on. `required` runs are counted; `attempts` are launched."""
 
     result: Result
+    task: Benchmark
     system: System
     dataset: DataSet
     required: int
@@ -83,7 +84,8 @@ def required_runs(benchmark: str, round: str) -> int:
 
 
 def _plan(config: Config, result: Result) -> Plan:
-    required = required_runs(result.benchmark, config.submission.round)
+    task = config.benchmark(result.benchmark)
+    required = task.runs or required_runs(result.benchmark, config.submission.round)
     attempts = result.attempts or required
     if attempts < required:
         raise BadInput(
@@ -92,18 +94,11 @@ def _plan(config: Config, result: Result) -> Plan:
             f"attempts: {attempts}",
             f"edit {config.path}",
         )
-    facts = configuration.catalog("benchmarks").get(result.benchmark)
-    if facts is None:
-        raise BadInput(
-            f"nothing in the catalog about benchmark {result.benchmark}",
-            "one of " + ", ".join(sorted(configuration.catalog("benchmarks"))),
-            result.benchmark,
-            "add it to workflow/catalog/benchmarks.yaml",
-        )
     return Plan(
         result=result,
+        task=task,
         system=config.system(result.system),
-        dataset=config.dataset(facts["dataset"]),
+        dataset=config.dataset(result.dataset or task.dataset),
         required=required,
         attempts=attempts,
     )
@@ -117,7 +112,13 @@ def raw_folder(config: Config, dataset: str) -> Path:
 
 
 def layout_folder(config: Config, dataset: DataSet) -> Path:
+    """Where the manifest of a prepared set is, and its files too, unless they are read as they are."""
     return config.data_root / dataset.name / dataset.layout
+
+
+def data_folder(config: Config, dataset: DataSet) -> Path:
+    """What a run reads: the prepared layout, or the set where it lies."""
+    return Path(dataset.source.removeprefix("file:")) if dataset.as_it_is else layout_folder(config, dataset)
 
 
 def image_file(config: Config, plan: Plan) -> Path:
@@ -151,7 +152,8 @@ def verdict_file(config: Config, plan: Plan) -> Path:
 
 
 def tree_folder(config: Config) -> Path:
-    return config.root / "submission" / config.submission.org
+    """Results of one's own benchmarks never come near a submission."""
+    return config.root / ("inhouse" if config.inhouse else "submission") / config.submission.org
 
 
 def summary(config: Config) -> list[Mapping[str, object]]:

@@ -40,16 +40,19 @@ rule fetch_dataset:
 
 
 rule prepare_dataset:
-    """Turn a fetched data set into the layout that implementations read; some are read as they are fetched (raw)."""
+    """Turn a fetched data set into the layout that implementations read; some are read as they are fetched (raw).
+
+    A set that is read where it lies (asis) is hashed only.
+    """
     input:
-        CONFIG.data_root / "{dataset}" / "raw" / "manifest.json",
+        lambda w: [] if DATASETS[w.dataset].as_it_is else CONFIG.data_root / w.dataset / "raw" / "manifest.json",
     output:
         CONFIG.data_root / "{dataset}" / "{layout}" / "manifest.json",
     wildcard_constraints:
         layout="(?!raw/)[^/]+",
     threads: max(1, workflow.cores // 2)  # so that a second set, or an image, is made beside it
     params:
-        of=lambda w: DATASETS[w.dataset].params,
+        of=lambda w: DATASETS[w.dataset].source if DATASETS[w.dataset].as_it_is else DATASETS[w.dataset].params,
     shell:
         r"""
         podium prepare {wildcards.dataset:q} \

@@ -17,6 +17,7 @@ rule check_result:
         CONFIG.root / "verdicts" / "{system}" / "{benchmark}.json",
     params:
         submission=CONFIG.submission,
+        task=lambda w: RESULTS[w.system, w.benchmark].task,
         checker=CONFIG.checker_version,
     shell:
         r"""

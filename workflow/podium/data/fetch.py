@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from podium import config as configuration
 from podium import files, manifest, plan
@@ -17,12 +18,14 @@ from podium.data.transfer.gather import gather
 from podium.data.transfer.line import text
 from podium.errors import BadInput
 
+Files = tuple[list[Wanted], dict[str, Any]]  # of a set, and the marks that its manifest has
 
-def wanted(config: Config, dataset: DataSet) -> list[Wanted]:
+
+def wanted(config: Config, dataset: DataSet) -> Files:
     """The files of a set: from the manifest or the names of a source folder or a mirror, or from the catalog."""
     folder = sources.source_folder(config, dataset)
     if folder is None:
-        return catalog.wanted(catalog.entry(dataset.name)) if dataset.source == "catalog" else _mirrored(dataset)
+        return (catalog.wanted(catalog.entry(dataset.name)), {}) if dataset.source == "catalog" else _mirrored(dataset)
     if not folder.is_dir():
         command = "podium sources" if sources.made(dataset) else "ls"
         raise BadInput(
@@ -36,10 +39,10 @@ def wanted(config: Config, dataset: DataSet) -> list[Wanted]:
     names = files.walk(folder)
     if not names:
         raise BadInput(f"the source of {dataset.name} is empty", "files", f"none in {folder}", f"ls -lR {folder}")
-    return [Wanted(str(name), (f"file:{folder / name}",), (folder / name).stat().st_size) for name in names]
+    return [Wanted(str(name), (f"file:{folder / name}",), (folder / name).stat().st_size) for name in names], {}
 
 
-def _mirrored(dataset: DataSet) -> list[Wanted]:
+def _mirrored(dataset: DataSet) -> Files:
     """The files of a mirror: those of its manifest, as `podium stage` leaves it, or those that the catalog names."""
     base = dataset.source.rstrip("/")
     try:
@@ -53,13 +56,15 @@ def _mirrored(dataset: DataSet) -> list[Wanted]:
                 str(refusal),
                 f"podium stage {dataset.name} --to PLACE, on the machine that has the files",
             ) from refusal
-        return [Wanted(item.path, (f"{base}/{item.path}",), item.bytes, item.hashes) for item in catalog.known(facts)]
+        known = catalog.known(facts)
+        return [Wanted(item.path, (f"{base}/{item.path}",), item.bytes, item.hashes) for item in known], {}
 
 
-def _listed(content: manifest.Manifest, base: str) -> list[Wanted]:
-    return [
+def _listed(content: manifest.Manifest, base: str) -> Files:
+    items = [
         Wanted(entry.path, (f"{base}/{entry.path}",), entry.bytes, {"sha256": entry.sha256}) for entry in content.files
     ]
+    return items, content.marks
 
 
 def fetch(config: Config, dataset: DataSet) -> manifest.Manifest:
@@ -67,8 +72,15 @@ def fetch(config: Config, dataset: DataSet) -> manifest.Manifest:
 
     Raises BadInput for a file that no source gives with the right content, BadEnvironment for a full disk.
     """
+    if dataset.as_it_is:
+        raise BadInput(
+            f"{dataset.name} is read where it lies",
+            "a layout that is made of fetched files",
+            f"layout {dataset.layout}",
+            f"podium prepare {dataset.name} --config {config.path}",
+        )
     raw = plan.raw_folder(config, dataset.name)
-    items = wanted(config, dataset)
+    items, marks = wanted(config, dataset)
     advice = "correct the source in the config, or place the files yourself and use source file:FOLDER"
     if dataset.source == "catalog":
         facts = catalog.entry(dataset.name)
@@ -83,7 +95,8 @@ def fetch(config: Config, dataset: DataSet) -> manifest.Manifest:
         for stray in sorted({str(path) for path in files.walk(raw)} - {item.path for item in items} - {manifest.NAME}):
             raise BadInput(f"a file in {raw} does not belong there", "only fetched files", stray, f"rm {raw / stray}")
         layout.check(dataset.name, raw)
-        content = manifest.Manifest(files=entries, params={"source": dataset.source}, made_from=dataset.source)
+        params = {"source": dataset.source}
+        content = manifest.Manifest(files=entries, counts=marks, params=params, made_from=dataset.source)
         manifest.write(raw, content)
     return content
 

@@ -20,6 +20,7 @@ import yaml
 
 from podium import config as configuration
 from podium import files, manifest, plan
+from podium.data import bring
 from podium.data.job import Job
 from podium.errors import BadInput
 
@@ -51,7 +52,8 @@ def prepare(
     take = _take(params)
     if not source.is_dir():
         raise BadInput(f"no source for {dataset}", "a folder", f"nothing at {source}", f"podium fetch {dataset}")
-    made_from = manifest.read(source).sha256 if (source / manifest.NAME).exists() else str(source)
+    fetched = manifest.read(source) if (source / manifest.NAME).exists() else manifest.Manifest(files=())
+    made_from = fetched.sha256 if fetched.files else str(source)
     with files.locked(to.with_name(f".{to.name}.lock")):
         if (to / manifest.NAME).exists():
             present = manifest.read(to)
@@ -68,7 +70,7 @@ def prepare(
         if not (partial / _COUNTS).exists():
             with files.explained(to):
                 counts = maker.prepare(Job(source=source, layout=layout, to=partial, params=params, workers=workers))
-            files.write_json(partial / _COUNTS, {**counts, manifest.SUBSET: bool(take)})
+            files.write_json(partial / _COUNTS, {**counts, manifest.SUBSET: bool(take), **fetched.marks})
         made = manifest.of_folder(
             partial, counts=files.read_json(partial / _COUNTS), params=params, made_from=made_from
         )
@@ -150,7 +152,7 @@ class _Help(argparse.Action):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dataset", choices=DATASETS)
+    parser.add_argument("dataset", help=", ".join(DATASETS) + "; or any set of the config that is read as it is")
     parser.add_argument("-h", "--help", action=_Help, nargs=0, help="this help, with every form, layout and parameter")
     parser.add_argument("--from", dest="source", type=Path, metavar="DIR", help="the source (default: from the config)")
     parser.add_argument("--layout", help="the layout (default: from the config)")
@@ -182,11 +184,16 @@ def main(args: argparse.Namespace) -> int:
     else:
         config = configuration.load(args.config)
         dataset = config.dataset(args.dataset)
+        if dataset.as_it_is:
+            return _tell(args, dataset.layout, plan.data_folder(config, dataset), bring.bring(config, dataset))
         source, layout = plan.raw_folder(config, dataset.name), dataset.layout
         to, params = plan.layout_folder(config, dataset), dict(dataset.params)
     if args.take is not None:
         params["take"] = args.take
-    made = prepare(args.dataset, source, layout, to, params, args.workers)
+    return _tell(args, layout, to, prepare(args.dataset, source, layout, to, params, args.workers))
+
+
+def _tell(args: argparse.Namespace, layout: str, to: Path, made: manifest.Manifest) -> int:
     if args.json:
         print(json.dumps(made.as_json(), indent=1))
     else:

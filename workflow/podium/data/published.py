@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podium import config as configuration
+from podium.data import catalog
 
 
 def differences(dataset: str, counts: Mapping[str, Any]) -> list[str]:
@@ -13,7 +14,7 @@ def differences(dataset: str, counts: Mapping[str, Any]) -> list[str]:
 
     Compared are the facts under `published` in the catalog that `counts` have too.
     """
-    facts = configuration.catalog(f"datasets/{dataset}")["published"]
+    facts = _entry(dataset).get("published", {})
     return [
         f"published counts: expected {expected}, found {found}"
         for name in facts
@@ -24,8 +25,13 @@ def differences(dataset: str, counts: Mapping[str, Any]) -> list[str]:
 
 def known_issues(dataset: str, paths: set[str]) -> list[str]:
     """What is known to be odd about these files whoever prepares them, one sentence each."""
-    issues = configuration.catalog(f"datasets/{dataset}").get("known_issues", {})
+    issues = _entry(dataset).get("known_issues", {})
     return [f"{path}: {text}" for path, text in issues.items() if path in paths]
+
+
+def _entry(dataset: str) -> Mapping[str, Any]:
+    """What the catalog has of a set; nothing of one that is brought."""
+    return configuration.catalog(f"datasets/{dataset}") if dataset in catalog.names() else {}
 
 
 def _differing(name: str, expected: Any, found: Any) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from podium import config as configuration
 from podium import files, manifest, plan
-from podium.config import Config, DataSet
+from podium.config import AS_IT_IS, Config, DataSet
 from podium.data.transfer import Refused, Wanted, upload
 from podium.data.transfer.gather import gather
 from podium.data.transfer.line import line
@@ -30,6 +30,8 @@ def stage(config: Config, dataset: DataSet, layout: str, to: str) -> str:
     """
     folder = plan.layout_folder(config, dataset).with_name(layout)
     content = manifest.read(folder)
+    if layout == AS_IT_IS:
+        folder = plan.data_folder(config, dataset)
     place = f"{to.rstrip('/')}/{dataset.name}/{layout}"
     if to.startswith("s3://"):
         problems = _to_s3(config, folder, content, place)

@@ -41,14 +41,18 @@ class Answer:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def problems(dataset: str, folder: Path, layout: str, depth: str) -> list[str]:
-    """Everything by which a prepared folder contradicts its manifest or, at depth "full", its format."""
-    content = manifest.read(folder)
+def problems(config: Config, dataset: DataSet, depth: str) -> list[str]:
+    """Everything by which a set contradicts its manifest or, at depth "full", its format.
+
+    Of a set that is read as it is no format is known.
+    """
+    folder = plan.data_folder(config, dataset)
+    content = manifest.read(plan.layout_folder(config, dataset))
     found = manifest.differences(folder, content, depth)
-    if layout == RAW:
-        found += rules.problems(dataset, folder)
-    elif depth == "full":
-        found += module(dataset).invariants(folder, layout, content.counts)
+    if dataset.layout == RAW:
+        found += rules.problems(dataset.name, folder)
+    elif depth == "full" and not dataset.as_it_is:
+        found += module(dataset.name).invariants(folder, dataset.layout, content.counts)
     return found
 
 
@@ -59,7 +63,7 @@ def verify(config: Config, dataset: DataSet, depth: str, seed: int | None = None
     """
     folder = plan.layout_folder(config, dataset)
     content = manifest.read(folder)
-    found = problems(dataset.name, folder, dataset.layout, "full" if depth == "full" else "quick")
+    found = problems(config, dataset, "full" if depth == "full" else "quick")
     facts: dict[str, Any] = {}
     if depth == "sample":
         seed = secrets.randbits(32) if seed is None else seed
@@ -74,15 +78,26 @@ def verify(config: Config, dataset: DataSet, depth: str, seed: int | None = None
     return Answer(content, found, facts)
 
 
-def refuse_subset(config: Config, dataset: DataSet, content: manifest.Manifest) -> None:
-    """Raise BadInput where a closed submission would use a subset, which `content` describes."""
-    if config.submission.division == "closed" and content.counts.get(manifest.SUBSET):
-        folder = plan.layout_folder(config, dataset)
+def refuse_unofficial(config: Config, dataset: DataSet, content: manifest.Manifest) -> None:
+    """Raise BadInput where a closed submission would use a subset, or a set that was not made of what is published;
+    `content` describes it.
+    """
+    if config.submission.division != "closed":
+        return
+    folder = plan.layout_folder(config, dataset)
+    if content.counts.get(manifest.SUBSET):
         raise BadInput(
             f"{folder} is a subset",
             "the whole set, which the closed division trains and evaluates on",
             f"take: {content.params.get('take')}",
             f"take out `take`; rm -r {folder} && podium prepare {dataset.name} --config {config.path}",
+        )
+    if content.counts.get(manifest.OFFICIAL) is False:
+        raise BadInput(
+            f"{folder} is not official",
+            f"the published form of {dataset.name}, which the closed division trains and evaluates on",
+            f"made of the form {content.counts.get('form')}, with other results",
+            f"podium fetch {dataset.name} from the catalog, then rm -r {folder} && podium prepare {dataset.name}",
         )
 
 
@@ -102,9 +117,9 @@ def _is_whole(config: Config, dataset: DataSet, content: manifest.Manifest) -> b
 
 def _source(config: Config, dataset: DataSet, content: manifest.Manifest) -> Path:
     """Where the source is; raises BadInput unless it is as it was when the layout was made."""
-    if dataset.layout == RAW:
+    if dataset.layout == RAW or dataset.as_it_is:
         raise BadInput(
-            f"{dataset.name} is read as it is fetched", "a layout that was made of it", f"layout {RAW}", "--depth full"
+            f"nothing was made of {dataset.name}", "a layout that was", f"layout {dataset.layout}", "--depth full"
         )
     raw = plan.raw_folder(config, dataset.name)
     source = manifest.read(raw)

@@ -1,25 +1,28 @@
-"""`podium describe`: the system description JSON, collected on this node and completed from the config.
+"""`podium describe`: the system description, from what its nodes tell and what the config adds.
 
 Fields and their types: mlperf_logging system_desc_checker, and MLPerf submission rules, section on system descriptions.
-Every field is a string; what no tool tells and the config does not say stays blank and is named as open.
+Nodes that differ are shown as they are, never averaged; what no tool tells and the config does not say stays blank and
+is named as open, though the official checker lets a blank field pass.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
-import shutil
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
 from podium import files, plan
 from podium.config import Config, System
+from podium.errors import BadInput
 from podium.images import lock
+from podium.package import gather, nodes
+from podium.package.nodes import Node
+from podium.package.probes import software
 from podium.verdict.score.score import DEMO_LABEL
 
 FIELDS = (
@@ -57,6 +60,8 @@ FIELDS = (
     "operating_system",
     "sw_notes",
 )
+NOTES = ("hw_notes", "sw_notes")  # nothing to say is an answer here
+COUNTS = ("host_processors_per_node",)  # the official summarizer takes them for whole numbers
 
 # The log's submission_status is a short word; the description wants these from round 4.0 on, older rounds take any.
 STATUS = {
@@ -65,11 +70,33 @@ STATUS = {
     "preview": "Preview",
     "research": "Research, Development, or Internal (RDI)",
 }
+UNSAID = re.compile(r"\s*(|tbd|todo|changeme|unknown|\?+|x+|fixme|placeholder.*|<.*>)\s*", re.I)
 
 
-def describe(config: Config, system: System) -> dict[str, Any]:
-    """The description of one system: collected facts, then what the config says, then who submits what."""
-    facts = collect()
+@dataclass(frozen=True)
+class Description:
+    """The official `fields`; which of them are `open`; what is not the same on all nodes, by field and value."""
+
+    fields: dict[str, Any]
+    open: tuple[str, ...]
+    differences: Mapping[str, Mapping[str, Sequence[str]]]
+
+
+def describe(config: Config, system: System, seen: Sequence[Node] = ()) -> Description:
+    """The description of a system: what its nodes tell, then what the config says, then who submits what.
+
+    Raises BadInput for a field of the config that is none, or for a value of a wrong type.
+    """
+    seen = seen or (nodes.collect(),)
+    _check_overrides(config, system)
+    packages = _packages(config, system)
+    differences = nodes.differences(seen)
+    stack = {**software.libraries(packages), **_software(seen)}
+    facts = {
+        **{field: _together(field, seen) for field in FIELDS if any(field in node.fields for node in seen)},
+        "framework": software.framework(packages),
+        "other_software_stack": stack or "",
+    }
     identity = {
         "submitter": config.submission.org,
         "division": config.submission.division,
@@ -77,132 +104,143 @@ def describe(config: Config, system: System) -> dict[str, Any]:
         "system_name": system.name,
         "number_of_nodes": str(system.nodes),
         "accelerators_per_node": str(system.gpus_per_node),
-        "framework": _framework(config, system),
     }
     notes = {"hw_notes": DEMO_LABEL} if config.submission.demo else {}
     without = {} if system.gpus_per_node else {"accelerator_model_name": "N/A"}
     merged = {**facts, **without, **notes, **system.description, **identity}
-    return {field: merged.get(field, "") for field in FIELDS}
+    fields = {field: merged.get(field, "") for field in FIELDS}
+    return Description(fields, tuple(open_fields(fields)), {**differences, **_counts(system, seen)})
 
 
 def open_fields(description: Mapping[str, Any]) -> list[str]:
-    """Fields that are still blank; those of accelerators are not asked of a system that has none."""
-    bare = description["accelerators_per_node"] == "0"
+    """Fields that nobody has filled: blank, or a placeholder; none about accelerators where there are none."""
+    bare = description.get("accelerators_per_node") == "0"
     return [
-        field for field, value in description.items() if value == "" and not (bare and field.startswith("accelerator_"))
+        field
+        for field in FIELDS
+        if field not in NOTES
+        and (isinstance(description.get(field, ""), str) and UNSAID.fullmatch(description.get(field, "")))
+        and not (bare and field.startswith("accelerator_"))
     ]
 
 
-def collect() -> dict[str, str]:
-    """What this node tells of itself; a missing tool leaves its fields out."""
-    return {
-        **parse_lscpu(_output("lscpu", "-J")),
-        **parse_meminfo(_text("/proc/meminfo")),
-        **parse_lsblk(_output("lsblk", "-J", "-b", "-d", "-o", "NAME,TYPE,ROTA,SIZE,TRAN")),
-        **parse_os_release(_text("/etc/os-release")),
-    }
+def facts_file(config: Config, system: str) -> Path:
+    """What each node told, beside the description: for the report, and for nobody outside."""
+    return plan.system_file(config, system).with_suffix(".nodes.json")
 
 
-def parse_lscpu(text: str) -> dict[str, str]:
-    """`lscpu -J`: model, sockets, cores, threads, frequency, caches."""
-    if not text:
-        return {}
-    facts: dict[str, str] = {}
-    queue = list(json.loads(text)["lscpu"])
-    while queue:
-        item = queue.pop()
-        facts[item["field"].rstrip(":")] = item["data"] or ""
-        queue += item.get("children", [])
-    sockets, cores = facts.get("Socket(s)", ""), facts.get("Core(s) per socket", "")
-    caches = [f"{name} {facts[name]}" for name in ("L1d", "L1i", "L2", "L3") if facts.get(name)]
-    caches = caches or [
-        f"{name[:3].strip()} {facts[name]}" for name in sorted(facts) if re.match(r"L\d\w? cache", name)
-    ]
-    frequency = facts.get("CPU max MHz", "")
-    return {
-        "host_processors_per_node": sockets,
-        "host_processor_model_name": facts.get("Model name", ""),
-        "host_processor_core_count": cores,
-        "host_processor_vcpu_count": facts.get("CPU(s)", ""),
-        "host_processor_frequency": f"{float(frequency):.0f} MHz" if frequency else "",
-        "host_processor_caches": ", ".join(caches),
-    }
+def write(config: Config, system: System, seen: Sequence[Node]) -> Description:
+    """Describe a system and write the description, and beside it what each node told."""
+    found = describe(config, system, seen)
+    facts = {"nodes": [node.as_json() for node in seen], "differences": found.differences, "open": list(found.open)}
+    files.write_json(facts_file(config, system.name), facts)
+    files.write_json(plan.system_file(config, system.name), found.fields)
+    return found
 
 
-def parse_meminfo(text: str) -> dict[str, str]:
-    """`/proc/meminfo`: the memory that the kernel sees, in whole GiB."""
-    found = re.search(r"^MemTotal:\s+(\d+) kB", text, re.MULTILINE)
-    return {"host_memory_capacity": f"{round(int(found[1]) / 2**20)} GiB"} if found else {}
+def _together(field: str, seen: Sequence[Node]) -> str:
+    """One value where all nodes have it; else each with how many nodes do. A count that differs is left open."""
+    values = [node.fields.get(field, "unknown") for node in seen]
+    known = list(dict.fromkeys(values))
+    if len(known) == 1:
+        return known[0]
+    return "" if field in COUNTS else ", ".join(f"{value} ({values.count(value)} nodes)" for value in known)
 
 
-def parse_lsblk(text: str) -> dict[str, str]:
-    """`lsblk -J -b -d`: kind and size of the disks, equal ones counted together."""
-    if not text:
-        return {}
-    disks = [disk for disk in json.loads(text)["blockdevices"] if disk["type"] == "disk" and int(disk["size"] or 0)]
-    kinds = sorted({_disk_kind(disk) for disk in disks})
-    sizes = [f"{int(disk['size']) / 1e9:.0f} GB" for disk in disks]
-    counted = [f"{sizes.count(size)}x {size}" for size in dict.fromkeys(sizes)]
-    return {"host_storage_type": ", ".join(kinds), "host_storage_capacity": ", ".join(counted)} if disks else {}
+def _software(seen: Sequence[Node]) -> dict[str, str]:
+    names = sorted({name for node in seen for name in node.software})
+    return {name: ", ".join(sorted({node.software[name] for node in seen if name in node.software})) for name in names}
 
 
-def parse_os_release(text: str) -> dict[str, str]:
-    """`/etc/os-release` (os-release(5)), with the kernel's release."""
-    found = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
-    return {"operating_system": f"{found[1]}, Linux {platform.release()}"} if found else {}
+def _counts(system: System, seen: Sequence[Node]) -> dict[str, dict[str, list[str]]]:
+    """Where the nodes are other or fewer than the config says."""
+    found: dict[str, dict[str, list[str]]] = {}
+    wrong = [node for node in seen if node.accelerators != system.gpus_per_node]
+    if wrong:
+        found["accelerators, against the config"] = {f"{system.gpus_per_node}": ["config"]} | {
+            f"{count}": [node.host for node in wrong if node.accelerators == count]
+            for count in sorted({node.accelerators for node in wrong})
+        }
+    if len(seen) != system.nodes:
+        told = {f"{system.nodes}": ["config"], f"{len(seen)}": [node.host for node in seen]}
+        found["number_of_nodes, against the config"] = told
+    return found
 
 
-def _disk_kind(disk: Mapping[str, Any]) -> str:
-    if (disk.get("tran") or "") == "nvme" or disk["name"].startswith("nvme"):
-        return "NVMe SSD"
-    if disk["name"].startswith("vd"):
-        return "virtual disk"
-    return "HDD" if disk["rota"] in (True, "1") else "SSD"
+def _check_overrides(config: Config, system: System) -> None:
+    for field, value in system.description.items():
+        if field not in FIELDS:
+            raise BadInput(
+                f"systems.{system.name}.description has no field {field!r}",
+                "one of the official fields: " + ", ".join(FIELDS),
+                configuration.nearest(field, FIELDS),
+                f"edit {config.path}",
+            )
+        if not isinstance(value, str) and field != "other_software_stack":
+            raise BadInput(
+                f"systems.{system.name}.description.{field} has the wrong type",
+                "text (numbers in quotes); only other_software_stack may be a mapping",
+                type(value).__name__,
+                f"edit {config.path}",
+            )
 
 
-def _framework(config: Config, system: System) -> str:
-    """The framework of the images that run on the system, from their locks."""
-    versions = set()
-    for item in plan.plans(config):
-        if item.system == system:
-            packages = lock.read(plan.image_file(config, item)).packages
-            versions |= {f"PyTorch {packages['torch']}"} if "torch" in packages else set()
-    return ", ".join(sorted(versions))
-
-
-def _output(*command: str) -> str:
-    if shutil.which(command[0]) is None:
-        return ""
-    answer = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-    )
-    return answer.stdout if answer.returncode == 0 else ""
-
-
-def _text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
+def _packages(config: Config, system: System) -> list[Mapping[str, str]]:
+    """The packages of the images that run on the system, from their locks."""
+    paths = [plan.image_file(config, item) for item in plan.plans(config) if item.system == system]
+    return [lock.read(path).packages for path in dict.fromkeys(paths)]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--system", help="describe this system of the config")
+    what.add_argument("--node", action="store_true", help="print what this node tells of itself, as JSON")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="with --node: write it there, named by the node")
+    parser.add_argument(
+        "--from",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        dest="told",
+        help="what --node printed on each node of the system",
+    )
     configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium describe --system S`: writes systems/<S>.json and names what is still open."""
+    """`podium describe --system S` writes systems/<S>.json and names what is open; `podium describe --node` prints."""
+    if args.node:
+        here = nodes.collect()
+        if args.into:
+            files.write_json(args.into / f"{here.host}{gather.SUFFIX}", here.as_json())
+        else:
+            print(json.dumps(here.as_json(), indent=1))
+        return 0
     config = configuration.load(args.config)
-    description = describe(config, config.system(args.system))
-    files.write_json(plan.system_file(config, args.system), description)
-    missing = open_fields(description)
+    system = config.system(args.system)
+    found = write(config, system, _told(args.told) if args.told else gather.gather(config, system))
     if args.json:
-        print(json.dumps({"description": description, "open": missing}, indent=1))
-    else:
-        where = (
-            f"open (set them under systems.{args.system}.description): {', '.join(missing)}" if missing else "none open"
-        )
-        print(f"describe {args.system}: {len(FIELDS) - len(missing)} of {len(FIELDS)} fields known; {where}")
+        print(json.dumps({"description": found.fields, "open": found.open, "differences": found.differences}, indent=1))
+        return 0
+    known = len(FIELDS) - len(found.open)
+    where = (
+        f"open (set them under systems.{args.system}.description): {', '.join(found.open)}"
+        if found.open
+        else "none open"
+    )
+    print(f"describe {args.system}: {known} of {len(FIELDS)} fields known; {where}")
+    for field, values in found.differences.items():
+        print(f"  differs: {field}: " + "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items()))
     return 0
+
+
+def _told(told: Sequence[Path]) -> list[Node]:
+    found = []
+    for path in told:
+        try:
+            value = files.read_json(path)
+        except (OSError, ValueError) as error:
+            command = f"podium describe --node > {path}, on the node"
+            raise BadInput(f"{path} cannot be read", "JSON", str(error), command) from error
+        found.append(nodes.from_json(value, str(path)))
+    return found

@@ -9,27 +9,39 @@ from typing import Any
 import yaml
 
 from podium.config import Config
+from podium.package.sources import Source
 from podium.plan import Plan
-from podium.verdict.score.score import label
+from podium.verdict.score.score import heading, label
 
 
-def tree_readme(config: Config, plans: Sequence[Plan], verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """README.md of the tree: what it holds, and how its figures may be spoken of."""
+def tree_readme(config: Config, found: Sequence[Source], verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """README.md of the tree: what it holds, where, and how its figures may be spoken of."""
     lines = [
-        f"# {config.submission.org}: MLPerf Training {config.submission.round}, {config.submission.division} division",
+        f"# {heading(config)}",
         "",
         f"**{label(config)}.**",
         "",
         "| system | benchmark | counted runs | minutes | choice of runs |",
         "|---|---|---|---|---|",
     ]
-    for item, verdict in zip(plans, verdicts, strict=True):
-        minutes = verdict["score"]["minutes"]
+    for source, verdict in zip(found, verdicts, strict=True):
+        item, minutes = source.item, verdict["score"]["minutes"]
         lines.append(
             f"| {item.system.name} | {item.benchmark} | {len(verdict['counted'])} | "
             f"{'-' if minutes is None else f'{minutes:.4f}'} | {verdict['choice']} |"
         )
-    lines += ["", "MLPerf is a registered trademark of MLCommons Association; this tree was not reviewed by it.", ""]
+    lines += [
+        "",
+        "- `systems/<system>.json`: what each system is",
+        "- `results/<system>/<benchmark>/result_<i>.txt`: the logs of the counted runs, in launch order",
+        "- `benchmarks/<benchmark>/implementations/<implementation>/`: the code as it ran",
+        "- `benchmarks/<benchmark>/implementations/<system>/`: how to repeat it on that system; the JSON there "
+        "holds the image's lock, the hash of the data's manifest, and which runs count and why",
+    ]
+    lines += ["", "`SCRUBBED_…` stands for a name of the submitter's site."]
+    if not config.inhouse:
+        lines += ["", "MLPerf is a registered trademark of MLCommons Association; this tree was not reviewed by it."]
+    lines += [""]
     return "\n".join(lines)
 
 
@@ -58,6 +70,7 @@ def config_of(config: Config, item: Plan) -> str:
     dataset = item.dataset
     value = {
         "submission": asdict(config.submission),
+        **({"benchmarks": {item.benchmark: _declared(item)}} if item.task.inhouse else {}),
         "systems": {item.system.name: {"nodes": item.system.nodes, "gpus_per_node": item.system.gpus_per_node}},
         "results": [
             {
@@ -65,6 +78,7 @@ def config_of(config: Config, item: Plan) -> str:
                 "benchmark": item.benchmark,
                 "implementation": f"../{item.implementation}",
                 "config": item.result.config,
+                "dataset": dataset.name,
                 "attempts": item.attempts,
             }
         ],
@@ -81,9 +95,15 @@ def config_of(config: Config, item: Plan) -> str:
     return yaml.safe_dump(value, sort_keys=False)
 
 
+def _declared(item: Plan) -> dict[str, Any]:
+    return {key: value for key, value in asdict(item.task).items() if key != "name"}
+
+
 def scripts(config: Config, item: Plan) -> dict[str, str]:
     """setup.sh, init_datasets.sh and run_and_time.sh of a system's folder (submission rules: required files)."""
     make = f"podium sources {item.dataset.name} --config podium.yaml\n" if item.dataset.source == "demo" else ""
+    if not item.dataset.as_it_is:
+        make += f"podium fetch {item.dataset.name} --config podium.yaml\n"
     identity = {
         "MLPERF_SUBMISSION_ORG": config.submission.org,
         "MLPERF_SUBMISSION_PLATFORM": item.system.name,
@@ -101,9 +121,7 @@ def scripts(config: Config, item: Plan) -> dict[str, str]:
         ),
         "init_datasets.sh": _script(
             f"Fetch and prepare {item.dataset.name}; needs `podium` on the PATH.",
-            f'cd "$(dirname "$0")"\n{make}'
-            f"podium fetch {item.dataset.name} --config podium.yaml\n"
-            f"podium prepare {item.dataset.name} --config podium.yaml\n",
+            f'cd "$(dirname "$0")"\n{make}podium prepare {item.dataset.name} --config podium.yaml\n',
         ),
         "run_and_time.sh": _script(
             "One run, in the environment of setup.sh; DATADIR, LOGDIR and SEED must be set.",

@@ -1,123 +1,320 @@
-"""`podium status`: the readiness board, from the files of the work root alone; nothing is written.
+"""Where every result stands, from the files of the work root alone; nothing is written and no scheduler is asked.
 
-One row a result and one word for where it stands: `missing`, `short`, `invalid` or `ready`.
+One row a result and one word: `short` (runs are missing or not checked), `invalid` (the runs are there, and the rules
+say no), `paperwork` (the runs stand; something else is open), `ready`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import datetime
+import functools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
-from podium.package.archive import archive_file, checked_file, receipt_file
-from podium.plan import Plan
-from podium.runs import ledger
-from podium.verdict.score.score import label
+from podium.package import sources, system
+from podium.package.archive import receipt_file
+from podium.package.inspect import inspection_file
+from podium.package.layout import manifest_file
+from podium.package.sources import Source
+from podium.runs import launchers, ledger
+from podium.runs.ledger import Attempt
+
+WORDS = ("short", "invalid", "paperwork", "ready")
 
 
 @dataclass(frozen=True)
 class Row:
-    """Where one result stands; `minutes` is its score, None while it has none."""
+    """Where one result stands.
+
+    `done` attempts ended as runs, `counted` of them count, `needed` must; `running` and `queued` are the ids of jobs.
+    `minutes` is the score, None while there is none; `forecast` says what it will be, and how likely the RCP test
+    passes.
+    `why` are the sentences behind `word`, `next` the command; `hours` is what the missing runs will take.
+    """
 
     system: str
     benchmark: str
-    launched: int
-    running: int
-    finished: int
+    root: str
+    word: str
+    done: int
+    counted: int
+    needed: int
+    running: tuple[str, ...]
+    queued: tuple[str, ...]
     failed: int
     not_converged: int
-    required: int
+    rcp: str
+    minutes: float | None
+    forecast: Mapping[str, Any] | None
     data: bool
     image: bool
-    word: str
-    minutes: float | None
+    open: tuple[str, ...]
+    lint: int
+    hours: float | None
+    why: tuple[str, ...]
     next: str
 
 
-def board(config: Config) -> list[Row]:
-    """A row for every result of the config."""
-    return [_row(config, item) for item in plan.plans(config)]
+@dataclass(frozen=True)
+class Board:
+    """All rows, what was made of them, and the clock: hours that the missing runs take and that are left."""
+
+    rows: tuple[Row, ...]
+    made: Mapping[str, str]
+    inspection: str
+    hours_needed: float | None
+    hours_left: float | None
+    next: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the missing runs end before the deadline; None where that cannot be known."""
+        return None if None in (self.hours_needed, self.hours_left) else self.hours_needed <= self.hours_left
 
 
-def _row(config: Config, item: Plan) -> Row:
-    attempts = ledger.current(ledger.attempts(plan.result_folder(config, item)))
+def board(config: Config, now: datetime.datetime | None = None) -> Board:
+    """The board of a config, and of those that it merges."""
+    found = sources.sources(config)
+    attempts = {source.name: ledger.current(ledger.attempts(source.folder)) for source in found}
+    lint = _lint(config)
+    rows = tuple(_row(source, attempts[source.name], lint) for source in found)
+    now = now or datetime.datetime.now(datetime.UTC)
+    left = None if config.package.deadline is None else (config.package.deadline - now).total_seconds() / 3600
+    made = {
+        "tree": plan.tree_folder(config),
+        "receipt": receipt_file(config),
+        "report": config.root / "reports" / "index.html",
+    }
+    return Board(
+        rows=rows,
+        made={name: str(path) for name, path in made.items() if path.exists()},
+        inspection=_inspection(config),
+        hours_needed=_needed(rows, {source.name: source for source in found}, attempts),
+        hours_left=left,
+        next=tuple(dict.fromkeys(row.next for row in rows if row.next)) or (_after(config),),
+    )
+
+
+def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Row:
+    config, item = source.config, source.item
     outcomes = [attempt.outcome for attempt in attempts]
+    done = sum(attempt.countable for attempt in attempts)
+    running, queued = _jobs(source, attempts)
     path = plan.verdict_file(config, item)
     verdict = files.read_json(path) if path.exists() else None
-    finished = sum(attempt.countable for attempt in attempts)
-    word, following = _word(config, item, finished, verdict)
+    if verdict is not None and len(verdict["runs"]) != len(attempts):
+        verdict = None  # it is of fewer or other attempts
+    data = (plan.layout_folder(config, item.dataset) / "manifest.json").exists()
+    image = source.image_file.exists()
+    missing = _open(source)
+    mine = [line for line in lint if f"/{source.name}/" in line or f"/{item.benchmark}/implementations/" in line]
+    forecast = None if done >= item.attempts or done == 0 else _forecast(source, attempts)
+    papers = [
+        f"{name} is not there"
+        for name, there in (("the data's manifest", data), ("the image's lock", image))
+        if not there
+    ]
+    papers += [f"open description fields: {', '.join(missing)}"] if missing else []
+    papers += [f"lint: {line}" for line in mine]
+    word, why, following = _word(source, done, running, queued, verdict, papers, _broken(source))
     return Row(
         system=item.system.name,
         benchmark=item.benchmark,
-        launched=len(attempts),
-        running=outcomes.count("open"),
-        finished=finished,
+        root=str(config.root),
+        word=word,
+        done=done,
+        counted=len(verdict["counted"]) if verdict else 0,
+        needed=item.attempts,
+        running=running,
+        queued=queued,
         failed=outcomes.count("failed") + outcomes.count("cancelled"),
         not_converged=outcomes.count("not_converged"),
-        required=item.required,
-        data=(plan.layout_folder(config, item.dataset) / "manifest.json").exists(),
-        image=plan.image_file(config, item).exists(),
-        word=word,
+        rcp=_rcp(config, verdict),
         minutes=verdict["score"]["minutes"] if verdict else None,
+        forecast=forecast,
+        data=data,
+        image=image,
+        open=missing,
+        lint=len(mine),
+        hours=_hours(source, attempts, item.attempts - done),
+        why=tuple(why),
         next=following,
     )
 
 
-def _word(config: Config, item: Plan, finished: int, verdict: dict | None) -> tuple[str, str]:
-    workflow = f"snakemake --profile profiles/local --configfile {config.path}"
+def _word(
+    source: Source,
+    done: int,
+    running: Sequence[str],
+    queued: Sequence[str],
+    verdict: Mapping[str, Any] | None,
+    papers: Sequence[str],
+    broken: Sequence[str],
+) -> tuple[str, list[str], str]:
+    """The word for a result, the sentences behind it, and the next command."""
+    config, item = source.config, source.item
     check = f"podium check --system {item.system.name} --benchmark {item.benchmark} --config {config.path}"
-    if finished == 0:
-        return "missing", workflow
-    if finished < item.required:
-        return "short", workflow
+    if broken:
+        return "invalid", list(broken), check
+    if done < item.attempts:
+        going = f", {len(running)} running" if running else ""
+        going += f", {len(queued)} queued" if queued else ""
+        why = [f"{done} of {item.attempts} runs{going}"]
+        following = "" if running or queued else f"snakemake --profile profiles/local --configfile {config.path}"
+        return "short", [*why, *papers], following
     if verdict is None:
-        return "short", check
-    return ("ready", "") if verdict["verdict"] == "compliant" else ("invalid", check)
-
-
-def table(config: Config, rows: Sequence[Row]) -> str:
-    """The board for a terminal, what was made, and what to do next."""
-    lines = [f"{'system':16} {'benchmark':10} {'runs':>7} {'failed':>6} {'not conv.':>9} {'minutes':>9}  state"]
-    for row in rows:
-        minutes = "-" if row.minutes is None else f"{row.minutes:.4f}"
-        runs = f"{row.finished}/{row.required}"
-        counts = f"{runs:>7} {row.failed:>6} {row.not_converged:>9}"
-        lines.append(f"{row.system:16} {row.benchmark:10} {counts} {minutes:>9}  {row.word}")
-    lines += [f"({label(config)})", ""]
-    made = {
-        "tree": plan.tree_folder(config),
-        "archive": archive_file(config),
-        "receipt": receipt_file(config),
-        "report": config.root / "reports" / "index.html",
-    }
-    lines += [f"{name:8} {path}" for name, path in made.items() if path.exists()]
-    if checked_file(config).exists():
-        verdict = files.read_json(checked_file(config))
-        lines.append(
-            f"{'checked':8} {verdict['verdict']} with {verdict['round']}: official package and repository checkers"
+        return "short", ["not checked", *papers], check
+    if verdict["verdict"] != "compliant":
+        return "invalid", [*verdict["findings"], *verdict["official"]["messages"]], check
+    if papers:
+        describe = f"set them under systems.{item.system.name}.description in {config.path}"
+        lint = f"podium lint {plan.tree_folder(config)} --round {config.submission.round}"
+        workflow = f"snakemake --profile profiles/local --configfile {config.path}"
+        paper = papers[0]
+        return (
+            "paperwork",
+            list(papers),
+            describe if paper.startswith("open") else lint if paper.startswith("lint") else workflow,
         )
-    following = list(dict.fromkeys(row.next for row in rows if row.next))
-    lines += [f"{'next':8} {command}" for command in following or [_after(config)]]
-    return "\n".join(lines)
+    return "ready", [], ""
+
+
+def _jobs(source: Source, attempts: Sequence[Attempt]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The ids of the jobs of attempts without a record: those that run, and those that wait."""
+    running, queued = [], []
+    for attempt in attempts:
+        home = source.folder / str(attempt.number)
+        if attempt.outcome != "open" or not (home / launchers.JOB).exists():
+            continue
+        job = files.read_json(home / launchers.JOB)
+        states = source.config.root / "runs" / f".states-{job['launcher']}.json"
+        phase = _states(states).get(job["id"], {}).get("phase", launchers.PENDING)
+        begun = job["launcher"] == "local" or phase == launchers.RUNNING or launchers.nodes(home)
+        (running if begun else queued).append(str(job["id"]))
+    return tuple(running), tuple(queued)
+
+
+def _states(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """What the last process that asked a scheduler was told."""
+    try:
+        return files.read_json(path)["states"]
+    except (OSError, ValueError, KeyError):
+        return {}
+
+
+def _open(source: Source) -> tuple[str, ...]:
+    if not source.description.exists():
+        return ("all: the system is not described",)
+    return tuple(_open_fields(source.description))
+
+
+@functools.cache
+def _open_fields(path: Path) -> list[str]:
+    return system.open_fields(files.read_json(path))
+
+
+def _broken(source: Source) -> list[str]:
+    """What shows, without hashing a log, that attempts and ledger do not fit each other."""
+    numbers = [attempt.number for attempt in ledger.attempts(source.folder)]
+    return [f"attempt {number} was launched twice" for number in sorted(set(numbers)) if numbers.count(number) > 1]
+
+
+def _rcp(config: Config, verdict: Mapping[str, Any] | None) -> str:
+    """What the RCP test says of a checked result: pass or fail where it counts, else why it does not."""
+    if verdict is None:
+        return "-"
+    if config.submission.division == "open":
+        return "open"
+    found = (verdict.get("result") or {}).get("rcp")
+    return found["answer"] if found else "none"
+
+
+def _forecast(source: Source, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
+    """What the first runs let expect; None before one has ended."""
+    from podium.verdict.forecast import forecast
+    from podium.verdict.reading import cache
+
+    config, item = source.config, source.item
+    logs = [source.folder / str(item_.number) / "result.txt" for item_ in attempts if item_.countable][: item.required]
+    known = cache.digests(logs, config.submission.round, cache.place(config.root))
+    case = forecast.case(source.name, item.benchmark, config.submission.division, config.submission.round, known)
+    found = forecast.as_json(case, ())
+    return {"score_minutes": found["score_minutes"], "probability": found["probability"]}
+
+
+def _lint(config: Config) -> list[str]:
+    """What lint said of the tree when it was last inspected."""
+    path = inspection_file(config)
+    return files.read_json(path).get("lint", []) if path.exists() else []
+
+
+def _inspection(config: Config) -> str:
+    """What the last inspection said, and whether it was of the tree that is there."""
+    path, packed = inspection_file(config), manifest_file(config)
+    if not path.exists() or not packed.exists():
+        return "not packed" if not packed.exists() else "not inspected"
+    known = files.read_json(path)
+    if known["tree"] != files.read_json(packed)["sha256"]:
+        return "packed anew since it was inspected"
+    stopped = known["stopped_by"]
+    return f"{known['verdict']} with {known['round']} ({known['checker']})" + (
+        f": {', '.join(stopped)}" if stopped else ""
+    )
+
+
+def _hours(source: Source, attempts: Sequence[Attempt], missing: int) -> float | None:
+    """What the missing runs of a result take one after another: by those that have ended, before that by its limit."""
+    if missing <= 0:
+        return 0.0
+    lengths = [hours for attempt in attempts if attempt.countable and (hours := _length(attempt))]
+    usual = statistics.median(lengths) if lengths else source.item.result.time_limit_minutes / 60
+    return missing * usual
+
+
+def _length(attempt: Attempt) -> float | None:
+    """Hours from launch to end."""
+    record = attempt.record or {}
+    if not record.get("started") or not record.get("stopped"):
+        return None
+    start, stop = (datetime.datetime.fromisoformat(record[key]) for key in ("started", "stopped"))
+    return (stop - start).total_seconds() / 3600
+
+
+def _needed(
+    rows: Sequence[Row], by_name: Mapping[str, Source], attempts: Mapping[str, Sequence[Attempt]]
+) -> float | None:
+    """Hours until the last missing run: systems work side by side, each as many runs at a time as it was seen to do."""
+    systems: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        systems.setdefault((row.root, row.system), []).append(row)
+    needed = []
+    for mine in systems.values():
+        ended = [item for row in mine for item in attempts[f"{row.system}/{row.benchmark}"] if _length(item)]
+        needed.append(sum(row.hours or 0.0 for row in mine) / max(1, _at_a_time(ended)))
+    return max(needed, default=None)
+
+
+def _at_a_time(attempts: Sequence[Attempt]) -> int:
+    """The most attempts that went on at the same time."""
+    events = [(item.record["started"], 1) for item in attempts] + [(item.record["stopped"], -1) for item in attempts]
+    most = now = 0
+    for _, step in sorted(events):
+        now += step
+        most = max(most, now)
+    return most
 
 
 def _after(config: Config) -> str:
     if config.submission.demo:
         return "copy config/examples/submission.yaml, describe your systems in it, and run it the same way (README.md)"
-    return f"send {archive_file(config)} with its sha1 as the submission rules say"
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    configuration.argument(parser)
-
-
-def main(args: argparse.Namespace) -> int:
-    """`podium status`."""
-    config = configuration.load(args.config)
-    rows = board(config)
-    print(json.dumps([asdict(row) for row in rows], indent=1) if args.json else table(config, rows))
-    return 0
+    if receipt_file(config).exists() and config.inhouse:
+        return f"compare: {config.root / 'reports' / 'scores.json'} has the scores; they are no MLPerf results"
+    if not receipt_file(config).exists():
+        return f"snakemake --profile profiles/local --configfile {config.path}"
+    to = f" --to {config.package.upload}" if config.package.upload else " --to s3://BUCKET/PREFIX"
+    return f"podium upload{to} --config {config.path}"

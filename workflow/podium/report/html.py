@@ -1,19 +1,28 @@
-"""`podium report`: one self-contained page, with the board, the scores and the convergence of every run."""
+"""`podium report`: one self-contained page: board, scores, convergence and time of every run, differences, timeline.
+
+Nothing is fetched by it and nothing leaves it: style, script and plots are in the page.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
-from podium.plan import Plan
-from podium.report import board, plot
-from podium.runs import ledger
-from podium.verdict.reading import logs
-from podium.verdict.score.score import label
+from podium.package import sources, system
+from podium.package.sources import Source
+from podium.report import board, figures, plot, runs, status
+from podium.report.plot import Band, Column, Line, Span
+from podium.report.runs import Told
+from podium.verdict.score.score import heading, label
+
+PARTS = ("init", "train", "eval")
 
 
 def page(config: Config) -> str:
@@ -21,62 +30,158 @@ def page(config: Config) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    results = [_result(config, item) for item in plan.plans(config)]
-    systems = {item.system.name: _system(config, item.system.name) for item in plan.plans(config)}
+    found = sources.sources(config)
+    told = {source.name: runs.attempts(source) for source in found}
+    seen = board.board(config)
+    spans, begin = timeline(found, told)
     return environment.get_template("page.html.j2").render(
-        submission=config.submission, label=label(config), board=board.board(config), results=results, systems=systems
+        heading=heading(config),
+        label=label(config),
+        trademark=not config.inhouse,
+        board=seen,
+        clock=status.clock(seen),
+        reasons=status.reasons(seen.rows),
+        results=[result(source, told[source.name]) for source in found],
+        systems=[_system(source) for source in {source.item.system.name: source for source in found}.values()],
+        timeline=plot.timeline(spans, begin),
+        spans=spans,
+        parts=PARTS,
     )
 
 
-def _system(config: Config, name: str) -> dict[str, str]:
-    path = plan.system_file(config, name)
-    return {key: value for key, value in files.read_json(path).items() if value} if path.exists() else {}
-
-
-def _result(config: Config, item: Plan) -> dict[str, Any]:
-    """One benchmark's section: its verdict, a row a run, the plot."""
-    facts = configuration.catalog("benchmarks")[item.benchmark]
+def result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
+    """One result's section: its verdict and score, a row for each attempt, the plots."""
+    config, item = source.config, source.item
     path = plan.verdict_file(config, item)
     verdict = files.read_json(path) if path.exists() else None
-    counted = set(verdict["counted"]) if verdict else set()
-    dropped = {verdict["counted"][index] for index in verdict["score"]["dropped"]} if verdict else set()
-    rows, series = [], []
-    for attempt in ledger.current(ledger.attempts(plan.result_folder(config, item))):
-        log = plan.result_folder(config, item) / str(attempt.number) / "result.txt"
-        run = logs.read(log) if log.exists() else logs.summarise([])
-        points = tuple((evaluation.epoch, evaluation.value) for evaluation in run.evaluations)
-        series.append(plot.Line(f"run {attempt.number}", points, run.converged))
-        init = None if run.started is None or run.init_started is None else (run.started - run.init_started) / 1000
-        rows.append(
-            {
-                "attempt": attempt.number,
-                "outcome": attempt.outcome,
-                "seed": attempt.seed,
-                "init": init,
-                "seconds": None if run.minutes is None else run.minutes * 60,
-                "epoch": points[-1][0] if points else None,
-                "quality": points[-1][1] if points else None,
-                "use": _use(attempt.number, counted, dropped),
-            }
+    use = _uses(verdict)
+    unit = f"{item.task.unit}s"
+    lines = [
+        Line(
+            f"run {one.attempt.number}",
+            tuple((point.epoch, point.value) for point in one.run.evaluations),
+            one.run.converged,
+            use.get(one.attempt.number, ("other", ""))[0],
         )
-    unit = {"epoch": "epochs", "sample": "samples"}[facts["epoch_unit"]]
+        for one in told
+    ]
+    columns = [
+        Column(str(one.attempt.number), tuple(zip(PARTS, (one.init or 0.0, one.train, one.evaluate), strict=True)))
+        for one in told
+        if one.train is not None
+    ]
+    band, words = _band(verdict, unit)
+    target = runs.target(config.submission.round, item.benchmark) if config.submission.division == "closed" else None
     return {
+        "name": source.name,
+        "id": source.name.replace("/", "-").replace(".", "-"),
         "system": item.system.name,
         "benchmark": item.benchmark,
-        "quality": facts["quality"],
+        "quality": item.task.quality,
         "unit": unit,
         "verdict": verdict,
-        "rows": rows,
-        "plot": plot.lines(series, unit, facts["quality"]),
+        "band": words,
+        "rows": [_row(one, use) for one in told],
+        "kinds": sorted({line.kind for line in lines}),
+        "marked": target is not None or plot.near(band, lines),
+        "convergence": plot.lines(lines, unit, item.task.quality, target, band),
+        "split": plot.stacked(columns, PARTS, "run"),
+        "environments": runs.environments(told),
     }
 
 
-def _use(attempt: int, counted: set[int], dropped: set[int]) -> str:
-    if attempt in dropped:
-        return "counted, dropped as fastest or slowest"
-    return "counted" if attempt in counted else "not counted"
+def _uses(verdict: Mapping[str, Any] | None) -> dict[int, tuple[str, str]]:
+    """By attempt: the class of its line, and what it is used for in words."""
+    if verdict is None:
+        return {}
+    uses = {number: ("counted", "counted") for number in verdict["counted"]}
+    minutes = {run["attempt"]: run["minutes"] for run in verdict["runs"]}
+    kept = [number for index, number in enumerate(verdict["counted"]) if index not in verdict["score"]["dropped"]]
+    slowest = max((minutes[number] or 0.0 for number in kept), default=0.0)
+    for index in verdict["score"]["dropped"]:
+        number = verdict["counted"][index]
+        end = "slowest" if minutes[number] is None or minutes[number] >= slowest else "fastest"
+        uses[number] = ("dropped", f"counted, dropped as {end}")
+    return uses
+
+
+def _row(one: Told, use: Mapping[int, tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "attempt": one.attempt.number,
+        "outcome": one.attempt.outcome,
+        "seed": one.attempt.seed,
+        "init": one.init,
+        "train": one.train,
+        "evaluate": one.evaluate,
+        "minutes": one.run.minutes,
+        "epoch": one.last[0] if one.last else None,
+        "quality": one.last[1] if one.last else None,
+        "use": use.get(one.attempt.number, ("other", "not counted"))[1],
+        "points": [(point.epoch, point.value, point.minutes) for point in one.run.evaluations],
+    }
+
+
+def _band(verdict: Mapping[str, Any] | None, unit: str) -> tuple[Band | None, str]:
+    """The RCP's band on the x axis, and in words what the test says."""
+    rcp = ((verdict or {}).get("result") or {}).get("rcp")
+    if not rcp:
+        return None, "RCP: not tested yet"
+    if rcp.get("reference_mean") is None:
+        return None, f"RCP: {rcp.get('message', rcp['answer'])}"
+    low, high = rcp["fastest_accepted_mean"], rcp["reference_mean"]
+    words = (
+        f"RCP at batch size {rcp['batch_size']}: reference mean {high:,.6g} {unit}, "
+        f"a mean of {low:,.6g} or more is accepted; here {rcp['mean']:,.6g} ({rcp['message']})"
+    )
+    if not rcp["counts"]:
+        words += "; the test does not count in this division"
+    return Band(low, high, words), words
+
+
+def timeline(found: Sequence[Source], told: Mapping[str, Sequence[Told]]) -> tuple[list[Span], str]:
+    """The attempts of all results as bars; one that has not ended reaches to the last end that is known."""
+    launched = []
+    for source in found:
+        for one in told[source.name]:
+            record = one.attempt.record or {}
+            if record.get("started") and record.get("stopped"):
+                start, stop = (_seconds(record[key]) for key in ("started", "stopped"))
+                minutes = (stop - start) / 60
+                ended, began = one.attempt.outcome.replace("_", " "), record["started"][:16].replace("T", " ")
+                words = f"attempt {one.attempt.number} of {source.name}: {ended}, {minutes:.1f} min from {began} UTC"
+                words += f" on {', '.join(record['nodes'])}"
+                launched.append(Span(source.name, start, stop, one.attempt.outcome, words))
+    first = min((span.start for span in launched), default=0.0)
+    moment = datetime.datetime.fromtimestamp(first, datetime.UTC)
+    return launched, f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _seconds(text: str) -> float:
+    return datetime.datetime.fromisoformat(text).timestamp()
+
+
+def _system(source: Source) -> dict[str, Any]:
+    """A system's description, which of its fields are open, and where its nodes differ."""
+    path, told = source.description, system.facts_file(source.config, source.item.system.name)
+    facts = files.read_json(told) if told.exists() else {"nodes": [], "differences": {}}
+    description = files.read_json(path) if path.exists() else {}
+    shown = {key: _plain(value) for key, value in description.items() if value}
+    missing = system.open_fields(description) if description else []
+    return {"name": source.item.system.name, "fields": shown, "open": missing, **facts}
+
+
+def _plain(value: Any) -> str:
+    return "; ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else str(value)
+
+
+def report_file(config: Config) -> Path:
+    return config.root / "reports" / "index.html"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,9 +189,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium report`: writes reports/index.html."""
+    """`podium report`: writes reports/index.html, and the plots as files into reports/figures."""
     config = configuration.load(args.config)
-    path = config.root / "reports" / "index.html"
+    path = report_file(config)
+    figures.write(config)
     files.write_text(path, page(config))
-    print(f'{{"report": "{path}"}}' if args.json else f"report: {path}")
+    print(json.dumps({"report": str(path)}) if args.json else f"report: {path}")
     return 0

@@ -40,6 +40,7 @@ def environment(config: Config, plan: Plan, seed: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # a run that hangs and is ended by SIGABRT prints where each of its threads was
         "PYTHONDONTWRITEBYTECODE": "1",  # the snapshot of the implementation stays as it was locked
+        **plan.result.environment,
     }
 
 

@@ -33,7 +33,7 @@ def finish(config: Config, wanted: Plan, made: Made, attempt: Attempt, ending: E
     home = folder / str(attempt.number)
     job = files.read_json(home / JOB)
     _collect(home)
-    log = logs.read(home / "result.txt")
+    log = logs.read(home / "result.txt", wanted.task.key)
     outcome, cause = judge(log, ending)
     facts = {
         "attempt": attempt.number,
@@ -83,6 +83,8 @@ def judge(log: logs.Run, ending: Ending) -> tuple[str, str]:
     loss that is no number, or a training that went on until its time was up, has missed its target: to launch it anew
     would be to choose among runs. Everything else is a failure of the machine, and says which.
     """
+    if log.rehearsal:
+        return "failed", "a rehearsal, which trains nothing"
     if log.minutes is not None:
         return ("converged" if log.converged else "not_converged"), f"run_stop {log.status}"
     if ending.log.not_a_number and ending.cause in ("", "not a number"):

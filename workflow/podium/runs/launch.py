@@ -11,7 +11,7 @@ from typing import Any
 
 from podium import files, manifest, plan
 from podium.config import Config, System
-from podium.data.verify import problems, refuse_subset
+from podium.data.verify import problems, refuse_unofficial
 from podium.errors import BadEnvironment, BadInput
 from podium.images import engines, lock
 from podium.images.engines import enroot
@@ -39,8 +39,8 @@ def made_with(config: Config, wanted: Plan) -> Made:
     # all.
     if wanted.system.launcher == "local" or wanted.system.engine not in ("docker", "podman"):
         image = engines.of(wanted.system.engine).held(image)
-    data = plan.layout_folder(config, wanted.dataset)
-    content = _checked_data(config, wanted, data)
+    data = plan.data_folder(config, wanted.dataset)
+    content = _checked_data(config, wanted)
     # What a log carries or was made with.
     who = (*asdict(config.submission).values(), wanted.system.name)
     fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
@@ -117,8 +117,9 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
     )
 
 
-def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest:
+def _checked_data(config: Config, wanted: Plan) -> manifest.Manifest:
     """The data's manifest, after a quick look at names and sizes: training on half a data set costs more."""
+    data = plan.layout_folder(config, wanted.dataset)
     if not (data / manifest.NAME).exists():
         raise BadInput(
             f"{wanted.dataset.name} is not prepared",
@@ -126,7 +127,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             "nothing",
             f"podium prepare {wanted.dataset.name} --config {config.path}",
         )
-    if found := problems(wanted.dataset.name, data, wanted.dataset.layout, "quick"):
+    if found := problems(config, wanted.dataset, "quick"):
         raise BadInput(
             f"{data} is not what was prepared",
             "the files of its manifest",
@@ -134,7 +135,7 @@ def _checked_data(config: Config, wanted: Plan, data: Path) -> manifest.Manifest
             f"podium verify {wanted.dataset.name} --config {config.path}",
         )
     content = manifest.read(data)
-    refuse_subset(config, wanted.dataset, content)
+    refuse_unofficial(config, wanted.dataset, content)
     return content
 
 

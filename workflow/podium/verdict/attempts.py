@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +14,74 @@ from podium.errors import BadInput
 from podium.plan import Plan
 from podium.runs import ledger, select
 from podium.runs.ledger import Attempt
-from podium.verdict import submission, tree
+from podium.verdict import inhouse, submission, tree
 from podium.verdict.answer import record
-from podium.verdict.findings import ERROR, Finding, silent
+from podium.verdict.findings import ERROR, WARNING, Finding, silent, worst
 from podium.verdict.official import unmodified
 from podium.verdict.reading import cache
 from podium.verdict.reading.digest import Digest
-from podium.verdict.score.score import Score, olympic
+from podium.verdict.score.score import Score, dropped_each_side, olympic
 from podium.verdict.submission import Submission
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the rules say of one log; `findings` only where they are those of a benchmark of one's own."""
+
+    compliant: bool
+    messages: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """What the rules say of a result as a whole. `official` is the package checker's answer, `more` goes with it."""
+
+    rules: str
+    checker: str
+    compliant: bool
+    official: dict[str, Any]
+    findings: tuple[Finding, ...]
+    more: dict[str, Any]
 
 
 def check(config: Config, wanted: Plan) -> dict[str, Any]:
     """Check each log of a result, and the result as the package checker sees it; writes the verdict.
 
-    The official answer and Podium's own findings stand apart in it.
+    The official answer and Podium's own findings stand apart in it. A benchmark of one's own has no official answer.
     """
-    version = unmodified.version(config.checker_version)
     folder = plan.result_folder(config, wanted)
-    round = config.submission.round
     attempts = ledger.current(ledger.attempts(folder))
     logs = {attempt.number: _log(folder, attempt) for attempt in attempts}
-    known = cache.digests(logs.values(), round, cache.place(config.root))
-    compliant = {number: known[log].compliant is True for number, log in logs.items()}
+    heard = _hear(config, wanted, logs.values())
+    compliant = {number: heard[log].compliant for number, log in logs.items()}
     choice = select.choose(attempts, wanted.required, lambda runs: _score(runs, wanted.benchmark, compliant).minutes)
     score = _score(choice.counted, wanted.benchmark, compliant)
-    package = _as_package(config, wanted, choice.counted)
+    if wanted.task.inhouse:
+        whole = _inhouse([heard[logs[attempt.number]] for attempt in choice.counted], score)
+    else:
+        whole = _as_package(config, wanted, choice.counted)
     ended = sum(attempt.countable for attempt in attempts)
     own = _own_findings(config, wanted, choice.counted, score, ended)
-    passed = package.official == "pass"
+    untold = [item for item in whole.findings if item.level == ERROR and item.official == "says nothing"]
     value = {
         "system": wanted.system.name,
         "benchmark": wanted.benchmark,
-        "round": round,
+        "round": whole.rules,
         "division": config.submission.division,
-        "checker": f"mlperf-logging {version}",
-        "verdict": "compliant" if passed and package.word == "compliant" and not own else "not compliant",
-        "official": {"passed": passed, "answer": package.official, "messages": _said(package)},
-        "findings": [f"{item.found}" for item in own],
-        "explained": [item.as_json() for item in (*own, *package.every)],
+        "checker": whole.checker,
+        "verdict": "compliant" if whole.compliant and not own else "not compliant",
+        "official": whole.official,
+        "findings": [item.found for item in own] + [f"{item.place}: {item.rule}: {item.found}" for item in untold],
+        "explained": [item.as_json() for item in (*own, *whole.findings)],
         "notes": ledger.removed(folder),
-        "runs": [_run(attempt, known[logs[attempt.number]]) for attempt in attempts],
+        "runs": [_run(attempt, heard[logs[attempt.number]]) for attempt in attempts],
         "counted": [attempt.number for attempt in choice.counted],
         "choice": choice.rule,
         "planned": wanted.attempts,
         "proof": choice.proof(),
         "score": asdict(score),
-        "result": record.result(package.verdicts[0]),
+        **whole.more,
     }
     value = record.clean(value)
     files.write_json(plan.verdict_file(config, wanted), value)
@@ -69,8 +91,7 @@ def check(config: Config, wanted: Plan) -> dict[str, Any]:
 def landed(config: Config, wanted: Plan, attempt: Attempt) -> dict[str, Any]:
     """The verdict on one attempt that has just ended, written beside that of its result."""
     path = _log(plan.result_folder(config, wanted), attempt)
-    known = cache.digests([path], config.submission.round, cache.place(config.root))
-    value = record.clean(_run(attempt, known[path]))
+    value = record.clean(_run(attempt, _hear(config, wanted, [path])[path]))
     files.write_json(plan.verdict_file(config, wanted).with_suffix("") / f"{attempt.number}.json", value)
     return value
 
@@ -90,12 +111,9 @@ def lost(config: Config, wanted: Plan, fingerprint: str) -> str | None:
     if windows > 1 and any(item.outcome == "open" for item in every):
         return None  # which windows the finished ones are in is not known yet
     logs = [_log(folder, item) for item in attempts]
-    known = cache.digests(logs, config.submission.round, cache.place(config.root))
-    failed = [
-        item.outcome != "converged" or known[log].compliant is not True
-        for item, log in zip(attempts, logs, strict=True)
-    ]
-    allowed = 4 if wanted.benchmark == "unet3d" else 1
+    heard = _hear(config, wanted, logs)
+    failed = [item.outcome != "converged" or not heard[log].compliant for item, log in zip(attempts, logs, strict=True)]
+    allowed = dropped_each_side(wanted.benchmark)
     invalid = sum(sum(failed[start : start + wanted.required]) > allowed for start in range(windows))
     if invalid < windows - windows // 2:
         return None
@@ -103,7 +121,43 @@ def lost(config: Config, wanted: Plan, fingerprint: str) -> str | None:
     return f"attempts {numbers} failed, {allowed} may among {wanted.required} runs"
 
 
-def _as_package(config: Config, wanted: Plan, counted: Sequence[Attempt]) -> Submission:
+def _hear(config: Config, wanted: Plan, logs: Iterable[Path]) -> dict[Path, Heard]:
+    """What the rules say of each log: MLPerf's of the round, or ours for a benchmark of one's own."""
+    if not wanted.task.inhouse:
+        known = cache.digests(logs, config.submission.round, cache.place(config.root))
+        return {
+            log: Heard(digest.compliant is True and not digest.rehearsal, _messages(digest))
+            for log, digest in known.items()
+        }
+    found = {log: tuple(inhouse.check_log(log, f"{log.parent.name}/{log.name}", wanted.task)) for log in logs}
+    return {
+        log: Heard(
+            not items, tuple(f"{item.place}: expected {item.expected}, found {item.found}" for item in items), items
+        )
+        for log, items in found.items()
+    }
+
+
+def _inhouse(counted: Sequence[Heard], score: Score) -> _Whole:
+    """A result of a benchmark of one's own: as many runs may break the rules as the score drops."""
+    level = WARNING if score.minutes is not None else ERROR
+    found = tuple(replace(item, level=level) for heard in counted for item in heard.findings)
+    official = {"passed": None, "answer": "none", "messages": []}
+    return _Whole(inhouse.RULES, inhouse.CHECKER, worst(found) == "compliant", official, found, {})
+
+
+def _as_package(config: Config, wanted: Plan, counted: Sequence[Attempt]) -> _Whole:
+    """The official tools' answer on a result, which must be of the pinned version."""
+    checker = f"mlperf-logging {unmodified.version(config.checker_version)}"
+    package = _package(config, wanted, counted)
+    passed = package.official == "pass"
+    official = {"passed": passed, "answer": package.official, "messages": _said(package)}
+    good = passed and package.word == "compliant"
+    more = {"result": record.result(package.verdicts[0])}
+    return _Whole(config.submission.round, checker, good, official, tuple(package.every), more)
+
+
+def _package(config: Config, wanted: Plan, counted: Sequence[Attempt]) -> Submission:
     """The verdict on a tree that holds this one result, its counted runs as result_0.txt, result_1.txt …"""
     description = plan.system_file(config, wanted.system.name)
     if not description.exists():
@@ -162,17 +216,22 @@ def _log(folder: Path, attempt: Attempt) -> Path:
     return folder / str(attempt.number) / "result.txt"
 
 
-def _run(attempt: Attempt, digest: Digest) -> dict[str, Any]:
-    record = attempt.record or {}
+def _messages(digest: Digest) -> tuple[str, ...]:
     fallen = [f"ERROR: {digest.fall.error}: {digest.fall.found}"] if digest.fall else []
+    rehearsed = ["ERROR: rehearsal-log: nothing was trained"] if digest.rehearsal else []
+    return (*rehearsed, *fallen, *(f"WARNING: {text.strip()}" for text in digest.messages()))
+
+
+def _run(attempt: Attempt, heard: Heard) -> dict[str, Any]:
+    record = attempt.record or {}
     return {
         "attempt": attempt.number,
         "outcome": attempt.outcome,
         "seed": attempt.seed,
         "quality": record.get("quality"),
         "minutes": record.get("minutes"),
-        "compliant": digest.compliant is True,
-        "messages": [*fallen, *(f"WARNING: {text.strip()}" for text in digest.messages())],
+        "compliant": heard.compliant,
+        "messages": list(heard.messages),
     }
 
 

@@ -113,6 +113,8 @@ def main(args: argparse.Namespace) -> int:
     from podium.verdict.reading import cache
 
     config = None
+    if args.tree is None and (own := configuration.load(args.config)).inhouse:
+        return _main_inhouse(args, own)
     if args.tree is None or args.config is not configuration.DEFAULT:
         from podium.verdict.official import unmodified
 
@@ -150,6 +152,25 @@ def main(args: argparse.Namespace) -> int:
     return GOOD
 
 
+def _main_inhouse(args: argparse.Namespace, config: Config) -> int:
+    """The packed tree of benchmarks of one's own, which the official tools know nothing of."""
+    from podium.verdict import inhouse
+
+    answer = inhouse.check_tree(config)
+    if args.verdict:
+        files.write_json(args.verdict, answer)
+    good = answer["verdict"] == "compliant"
+    if args.json:
+        print(json.dumps(answer, indent=1))
+        return GOOD if good else FINDINGS
+    if not good:
+        found = [f"{item['file']}: expected {item['expected']}, found {item['found']}" for item in answer["findings"]]
+        command = f"podium pack --config {args.config}"
+        raise Findings(f"{answer['tree']} breaks {inhouse.RULES}", "none broken", "\n    ".join(["", *found]), command)
+    print(f"check {answer['tree']}: compliant with {inhouse.RULES} ({answer['checker']}); no MLPerf result")
+    return GOOD
+
+
 def _main_result(args: argparse.Namespace) -> int:
     config = configuration.load(args.config)
     answer = check_result(config, plan.of(config, args.system, args.benchmark))
@@ -160,7 +181,7 @@ def _main_result(args: argparse.Namespace) -> int:
         return GOOD if good else FINDINGS
     if not good:
         found = [*answer["findings"], *answer["official"]["messages"]]
-        expected = f"what the rules of {answer['round']} ask for"
+        expected = f"what {answer['round']} asks for"
         command = f"podium score --config {args.config}"
         raise Findings(f"{thing} is not compliant", expected, "\n    ".join(["", *found]), command)
     summary = f"{len(answer['counted'])} runs counted ({answer['choice']})"

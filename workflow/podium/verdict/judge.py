@@ -128,7 +128,8 @@ def judge_log(result: Result, known: Mapping[Path, Digest]) -> Verdict:
     runs = tuple(_run(result, path, known[path]) for path in result.logs)
     division = next((str(known[path].division) for path in result.logs if known[path].division), "")
     answer, said = hearing.answer, tuple(hearing.said)
-    return Verdict(result, division, 1, answer, answer, said, runs, SKIPPED, None, None, (), tuple(hearing.found))
+    found = (*hearing.found, *_rehearsals(result, known))
+    return Verdict(result, division, 1, answer, answer, said, runs, SKIPPED, None, None, (), found)
 
 
 def _run(result: Result, path: Path, digest: Digest) -> Run:
@@ -155,7 +156,17 @@ def _silent(
             found.append(findings.silent("benchmark-other", ERROR, shown, f"logs of {result.benchmark}", other))
         if division == "closed" and digest.division == "open":
             found.append(findings.silent("division-other", ERROR, shown, "logs of the closed division", "open"))
-    return found
+    return found + _rehearsals(result, known)
+
+
+def _rehearsals(result: Result, known: Mapping[Path, Digest]) -> list[Finding]:
+    """Logs that say themselves that nothing was trained, which the checker has no key for."""
+    expected, found = "the log of a training", "a rehearsal's (podium_rehearsal), which trains nothing"
+    return [
+        Finding("rehearsal-log", ERROR, result.shown(path), line, expected, found, "", "says nothing")
+        for path in result.logs
+        if (line := known[path].rehearsal)
+    ]
 
 
 def _skipped(result: Result, known: Mapping[Path, Digest], round: str, division: str) -> Verdict:
@@ -175,7 +186,9 @@ def _skipped(result: Result, known: Mapping[Path, Digest], round: str, division:
     )
     said = (f"WARNING: Skipping benchmark: {result.benchmark}",)
     runs = tuple(_run(result, path, known[path]) for path in result.logs)
-    return Verdict(result, division, 0, SKIPPED, SKIPPED, said, runs, SKIPPED, None, None, (), (rule,))
+    return Verdict(
+        result, division, 0, SKIPPED, SKIPPED, said, runs, SKIPPED, None, None, (), (rule, *_rehearsals(result, known))
+    )
 
 
 def _parameters(result: Result) -> tuple[list[Parameter], Hearing]:

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from podium import files
+from podium.data.tasks import runner
 from podium.data.wikipedia import publish, source
-from podium.data.wikipedia.tasks import runner
 from podium.data.wikipedia.wordpiece import basic_tokens
 
 EVAL_ARTICLES, BLOCK_MIB = 4, 1.0

@@ -1,4 +1,4 @@
-"""Wikipedia for BERT: from the published text, or WikiExtractor's output, to the instances that the reference makes."""
+"""Wikipedia for BERT: from the published text, or from a dump, to the instances that the reference makes."""
 
 from podium.data.wikipedia import layouts
 from podium.data.wikipedia.again import rederive
@@ -8,7 +8,7 @@ from podium.data.wikipedia.prepare import prepare
 from podium.data.wikipedia.source import FORMS
 
 LAYOUTS = {name: layout.line for name, layout in layouts.LAYOUTS.items()} | {
-    layouts.TEXT: "the published form of the text, made of WikiExtractor's files (not official)",
+    layouts.TEXT: "the published form of the text, made of a dump or of WikiExtractor's files (not official)",
 }
 
 __all__ = ["FORMS", "LAYOUTS", "PARAMS", "invariants", "prepare", "rederive"]

@@ -17,10 +17,10 @@ import h5py
 import numpy as np
 
 from podium.data.formats import npy
+from podium.data.tasks import Run
 from podium.data.wikipedia import store
 from podium.data.wikipedia.ragged import Instances, joined
 from podium.data.wikipedia.shards import Shards
-from podium.data.wikipedia.tasks import Run
 
 
 def write_order(comes_from: np.ndarray, to: Path) -> None:

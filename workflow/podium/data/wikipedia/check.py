@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from podium.data.tasks import runner
 from podium.data.wikipedia import origins, published, shards, store, text
 from podium.data.wikipedia.instances import Recipe
 from podium.data.wikipedia.layouts import LAYOUTS, TEXT
 from podium.data.wikipedia.ragged import Instances, Ragged
-from podium.data.wikipedia.tasks import runner
 from podium.data.wikipedia.wordpiece import Vocabulary, read_vocabulary
 from podium.errors import BadInput
 

@@ -26,8 +26,9 @@ PARAMS = {
     "take": "only the first N articles of each text part and of eval.txt: a subset for tests (default: all)",
     "eval_samples": "evaluation sequences (default 10000)",
     "form": "which form to take where a folder has several (default: the published text if there is any)",
-    "eval_articles": "form wikiextractor: articles held out for evaluation (default 10000)",
-    "block_mib": f"form wikiextractor: raw MiB of a text part (default {BLOCK_MIB})",
+    "dump_date": "form dump: the date in the dump's name (default 20200101, the benchmark's)",
+    "eval_articles": "forms wikiextractor and dump: articles held out for evaluation (default 10000)",
+    "block_mib": f"forms wikiextractor and dump: raw MiB of a text part (default {BLOCK_MIB})",
 }
 
 # The least value of a whole number where it is not 1; all others may be as small as 0.
@@ -43,6 +44,7 @@ class Options:
     shards: int = 0
     eval_samples: int = 10000
     form: str = ""
+    dump_date: int = 20200101
 
 
 def chosen(params: Mapping[str, Any]) -> tuple[Recipe, Options, Cut]:

@@ -21,12 +21,12 @@ import numpy as np
 
 from podium import files
 from podium.data.formats import npy
+from podium.data.tasks import Run
 from podium.data.wikipedia import arrange, shuffle, store
 from podium.data.wikipedia.layouts import PACKED, write_packed
 from podium.data.wikipedia.ragged import BLOCK
 from podium.data.wikipedia.shards import Shards, sizes
 from podium.data.wikipedia.strategies import Strategies, solve
-from podium.data.wikipedia.tasks import Run
 
 STRATEGIES = "strategies.csv"
 

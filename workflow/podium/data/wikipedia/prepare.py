@@ -12,13 +12,26 @@ from typing import Any
 
 from podium import files
 from podium.data.job import Job
-from podium.data.wikipedia import evaluation, options, pack, publish, shards, shuffle, source, store, text
+from podium.data.tasks import Run, runner
+from podium.data.wikipedia import (
+    evaluation,
+    extract,
+    options,
+    pack,
+    publish,
+    shards,
+    shuffle,
+    source,
+    store,
+    text,
+    wikitext,
+)
 from podium.data.wikipedia.instances import Recipe, build
 from podium.data.wikipedia.layouts import LAYOUTS, PACKED, SHUFFLED, TEXT, Layout
-from podium.data.wikipedia.tasks import Run, runner
 from podium.data.wikipedia.unpack import unpack
 from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 from podium.errors import BadInput
+from podium.manifest import OFFICIAL
 
 WORK = "work"  # folder of what is needed until all is done
 STORED = 0.9  # bytes of stored instances for each byte of text that is used once
@@ -27,7 +40,7 @@ STORED = 0.9  # bytes of stored instances for each byte of text that is used onc
 def prepare(job: Job) -> dict[str, Any]:
     """Make the layout below `job.to`; returns the counts. Raises BadInput for a source or a parameter that is wrong."""
     recipe, chosen, cut = options.chosen(job.params)
-    form = chosen.form or ("wikiextractor" if job.layout == TEXT else source.form(job.source))
+    form = chosen.form or source.form(job.source, made=job.layout == TEXT)
     if form not in source.FORMS:
         raise BadInput(f"unknown form {form!r}", " or ".join(source.FORMS), form, "podium prepare --help")
     counts: dict[str, Any] = {"form": form}
@@ -39,8 +52,12 @@ def prepare(job: Job) -> dict[str, Any]:
         elif form == "archive":
             found = unpack(job.source, job.to / WORK / "unpacked")
         else:
-            found = _publish(run, job, cut)
-            counts |= {"official": False, "sentences": "regular expression"}
+            raw = job.source
+            if form == "dump":
+                raw, dump = job.to / WORK / "extracted", source.dump(job.source, chosen.dump_date)
+                counts |= {"dump": dump.name, "extractor": wikitext.VERSION, "pages": extract.extract(run, dump, raw)}
+            found = _publish(run, job, raw, cut)
+            counts |= {OFFICIAL: False, "sentences": "regular expression"}
         if job.layout == TEXT:
             counts["parts"] = len(found.parts)
         else:
@@ -51,11 +68,11 @@ def prepare(job: Job) -> dict[str, Any]:
     return counts
 
 
-def _publish(run: Run, job: Job, cut: publish.Cut) -> source.Text:
-    """Clean, split and gather WikiExtractor's files; the text is the result or the next step's input."""
+def _publish(run: Run, job: Job, raw: Path, cut: publish.Cut) -> source.Text:
+    """Clean, split and gather the extracted files below `raw`; the text is the result or the next step's input."""
     folder = job.to if job.layout == TEXT else job.to / WORK / "text"
     if not (folder / "eval.md5").exists():
-        publish.publish(source.raw_files(job.source), folder, cut, run)
+        publish.publish(source.raw_files(raw), folder, cut, run)
     return source.Text(sorted(folder.glob("part-*")), folder / "eval.txt", source.vocabulary(job.source))
 
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from podium import files
+from podium.data.tasks import Run
 from podium.data.wikipedia import clean, gather, sentences, split
-from podium.data.wikipedia.tasks import Run
 from podium.errors import BadInput
 
 

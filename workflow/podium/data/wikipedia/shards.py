@@ -10,10 +10,10 @@ from pathlib import Path
 
 import h5py
 
+from podium.data.tasks import Run
 from podium.data.wikipedia import store
 from podium.data.wikipedia.layouts import Writer
 from podium.data.wikipedia.ragged import BLOCK, Instances
-from podium.data.wikipedia.tasks import Run
 from podium.errors import BadInput
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from podium import files
+from podium.data.tasks import Run
 from podium.data.wikipedia import arrange
 from podium.data.wikipedia.layouts import SHUFFLED, Writer
 from podium.data.wikipedia.shards import Shards
-from podium.data.wikipedia.tasks import Run
 
 SEED = 24
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,12 @@ FORMS = {
     "text": "the published text: part-%05d-of-00500, eval.txt, vocab.txt",
     "archive": "results_text.tar.gz of MLCommons' storage and vocab.txt; the text is unpacked while it is prepared",
     "wikiextractor": "WikiExtractor's wiki_NN files and vocab.txt; cleaned, split and gathered first (not official)",
+    "dump": "a dump, enwiki-20200101-pages-articles-multistream.xml.bz2, and vocab.txt; extracted first (not official)",
 }
 ARCHIVE = "results_text.tar.gz"
 _TEXT_FOLDERS = (".", "text", "results4", "results")  # where the published archives and the reference put the parts
+_DUMPS = "*-pages-articles*.xml.bz2"
+_DUMP = re.compile(r"[a-z_]+-(\d{8})-pages-articles(-multistream)?\.xml\.bz2")
 _ALL_PARTS = 500
 _NEXT = "podium fetch wikipedia"
 
@@ -32,14 +36,18 @@ class Text:
         return [*self.parts, *([self.evaluation] if self.evaluation else [])]
 
 
-def form(folder: Path) -> str:
-    """Which of FORMS the folder has; raises BadInput when it has none."""
-    if _text_folder(folder):
+def form(folder: Path, made: bool = False) -> str:
+    """Which of FORMS the folder has, the published ones first; with `made` only those of which the text is yet to be
+    made. Raises BadInput when it has none.
+    """
+    if not made and _text_folder(folder):
         return "text"
-    if (folder / ARCHIVE).is_file():
+    if not made and (folder / ARCHIVE).is_file():
         return "archive"
     if any(folder.rglob("wiki_[0-9]*")):
         return "wikiextractor"
+    if any(folder.glob(_DUMPS)):
+        return "dump"
     raise BadInput(f"no Wikipedia in {folder}", " or ".join(FORMS.values()), _listing(folder), _NEXT)
 
 
@@ -60,6 +68,24 @@ def raw_files(folder: Path) -> list[Path]:
     if not found:
         raise BadInput(f"no files of WikiExtractor in {folder}", FORMS["wikiextractor"], _listing(folder), _NEXT)
     return found
+
+
+def dump(folder: Path, date: int) -> Path:
+    """The dump of that date (20200101) in a folder; raises BadInput for none, another one, or several."""
+    found = sorted(path.name for path in folder.glob(_DUMPS))
+    if len(found) != 1:
+        raise BadInput(
+            f"no single dump in {folder}", FORMS["dump"], ", ".join(found) or _listing(folder), f"ls {folder}"
+        )
+    match = _DUMP.fullmatch(found[0])
+    if not match or match[1] != f"{date:08d}":
+        raise BadInput(
+            f"{found[0]} is another dump",
+            f"enwiki-{date:08d}-pages-articles-multistream.xml.bz2",
+            found[0],
+            "take the dump of the benchmark; for another one, whose results do not compare, set dump_date to its date",
+        )
+    return folder / found[0]
 
 
 def vocabulary(folder: Path) -> Path:

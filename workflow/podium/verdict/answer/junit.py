@@ -33,7 +33,7 @@ def _suite(name: str, cases: Sequence[tuple[str, Iterable[Finding]]]) -> str:
     failed = sum(any(finding.level == ERROR for finding in found) for _, found in cases)
     body = "".join(_case(name, case, list(found)) for case, found in cases)
     return (
-        f"<testsuite name={_quoted(name)} tests={_quoted(len(cases))} failures={_quoted(failed)}>\n{body}</testsuite>\n"
+        f"<testsuite name={quoted(name)} tests={quoted(len(cases))} failures={quoted(failed)}>\n{body}</testsuite>\n"
     )
 
 
@@ -43,10 +43,10 @@ def _case(suite: str, name: str, found: Sequence[Finding]) -> str:
     inner = ""
     if errors:
         message = "; ".join(dict.fromkeys(rules()[finding.rule].title for finding in errors))
-        inner += f"<failure message={_quoted(message)}>{_text(map(_told, errors))}</failure>"
+        inner += f"<failure message={quoted(message)}>{text(map(_told, errors))}</failure>"
     if warnings:
-        inner += f"<system-out>{_text(map(_told, warnings))}</system-out>"
-    return f"<testcase classname={_quoted(suite)} name={_quoted(name)}>{inner}</testcase>\n"
+        inner += f"<system-out>{text(map(_told, warnings))}</system-out>"
+    return f"<testcase classname={quoted(suite)} name={quoted(name)}>{inner}</testcase>\n"
 
 
 def _told(finding: Finding) -> str:
@@ -57,11 +57,13 @@ def _told(finding: Finding) -> str:
     )
 
 
-def _quoted(value: object) -> str:
+def quoted(value: object) -> str:
+    """An attribute's value."""
     return f'"{escape(_allowed(str(value)))}"'
 
 
-def _text(parts: Iterable[str]) -> str:
+def text(parts: Iterable[str]) -> str:
+    """An element's text, a line each."""
     return escape(_allowed("\n".join(parts)), quote=False)
 
 

@@ -22,7 +22,7 @@ from podium.verdict.tree import Result
 # The first record of each of these is kept of a log, beside its evaluations and seeds.
 KEYS = (
     *("submission_org", "submission_platform", "submission_benchmark", "submission_division", "global_batch_size"),
-    *("number_of_nodes", "accelerators_per_node", "init_start", "run_start", "run_stop"),
+    *("number_of_nodes", "accelerators_per_node", "init_start", "run_start", "run_stop", logs.REHEARSAL),
 )
 EVALUATIONS = ("eval_accuracy", "eval_error")
 PLACEHOLDER = re.compile(
@@ -96,6 +96,8 @@ def read(path: Path, shown: str) -> Facts:
 def check(result: Result, facts: Sequence[Facts], description: Mapping[str, Any], round: str) -> Iterator[Finding]:
     """Everything about a result's logs one by one."""
     for log in facts:
+        if (mark := log.first.get(logs.REHEARSAL)) is not None:
+            yield _finding("rehearsal-log", log, mark, "the log of a training", "a rehearsal's")
         yield from _identity(result, log, description)
         yield from _counts(result, log, description)
         division = str(description.get("division", log.value("submission_division")))

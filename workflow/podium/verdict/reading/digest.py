@@ -36,6 +36,7 @@ class Point:
 class Digest:
     """One log under one round. `epochs` and `samples` are the two ways to read the convergence point of bert.
 
+    `rehearsal` is the line that says that nothing was trained, 0 where none does.
     `minutes` is the time to train as the official summarizer takes it, from the last run_start before the first
     run_stop; None where one is missing or no number.
     `compliant` is None where the official checker has no answer; `fall` then says why.
@@ -52,6 +53,7 @@ class Digest:
     benchmark: Any
     division: Any
     minutes: float | None
+    rehearsal: int
 
     def messages(self) -> list[str]:
         """What the official compliance checker logs about the log, in its order and words."""
@@ -72,7 +74,7 @@ def unreadable(why: str) -> Digest:
     """The digest of a log that cannot be opened or is no file; the official tool falls over it."""
     fall = Fall("log-unreadable", why, 0, "a file that can be read", why)
     point = Point(-1, None, False, convergence.NEVER, fall)
-    return Digest(None, (), (), (), fall, Seeds((), why), point, point, None, None, None)
+    return Digest(None, (), (), (), fall, Seeds((), why), point, point, None, None, None, 0)
 
 
 def of_log(path: Path, round: str) -> Digest:
@@ -101,6 +103,7 @@ def from_json(value: Mapping[str, Any]) -> Digest:
         benchmark=value["benchmark"],
         division=value["division"],
         minutes=value["minutes"],
+        rehearsal=value["rehearsal"],
     )
 
 
@@ -115,6 +118,7 @@ def _read(path: Path, round: str) -> Digest:
     seeded: list[LogLine] = []
     first: dict[str, Any] = {}
     clock: dict[str, float] = {}
+    rehearsal = 0
     room = BROKEN
     for item in logs.records(path):
         if isinstance(item, Broken):
@@ -131,6 +135,8 @@ def _read(path: Path, round: str) -> Digest:
                 first.setdefault(item.key, item.value["value"])
             elif item.key in ("run_start", "run_stop") and len(clock) < 2:
                 clock[item.key] = item.timestamp
+            elif item.key == logs.REHEARSAL:
+                rehearsal = rehearsal or item.line
         if convergence.concerns(text):
             for reader in readers:
                 reader.feed(item, text)
@@ -150,6 +156,7 @@ def _read(path: Path, round: str) -> Digest:
         benchmark=first.get("submission_benchmark"),
         division=first.get("submission_division"),
         minutes=_minutes(clock.get("run_start"), clock.get("run_stop")),
+        rehearsal=rehearsal,
     )
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 TOKEN = ":::MLLOG "
+QUALITY = "eval_accuracy"  # the key of MLPerf's evaluations
+REHEARSAL = "podium_rehearsal"  # the key that a rehearsal of ours puts first into its log: nothing was trained
 PIECE = 1 << 20  # bytes read at once
 LONGEST = 4 << 20  # bytes of one record; of a longer one (none is known) the middle is dropped, and it is broken
 
@@ -72,6 +74,7 @@ class Run:
     evaluations: tuple[Evaluation, ...]
     broken: tuple[Broken, ...]
     events: int
+    rehearsal: bool
 
     @property
     def minutes(self) -> float | None:
@@ -155,12 +158,12 @@ def records(path: Path) -> Iterator[LogLine | Broken]:
                 yield Broken(line, text, str(error), repr(error))
 
 
-def read(path: Path) -> Run:
-    """Read a result log; never raises for its content."""
-    return summarise(records(path))
+def read(path: Path, quality: str = QUALITY) -> Run:
+    """Read a result log; never raises for its content. `quality` is the key of its evaluations."""
+    return summarise(records(path), quality)
 
 
-def summarise(items: Iterable[LogLine | Broken]) -> Run:
+def summarise(items: Iterable[LogLine | Broken], quality: str = QUALITY) -> Run:
     """The run that the records tell of: the first run_start and run_stop, every evaluation between."""
     first: dict[str, LogLine] = {}
     evaluations: list[Evaluation] = []
@@ -174,7 +177,7 @@ def summarise(items: Iterable[LogLine | Broken]) -> Run:
         if not isinstance(item.key, str) or not math.isfinite(item.timestamp):
             continue
         first.setdefault(item.key, item)
-        if item.key == "eval_accuracy":
+        if item.key == quality:
             start = first["run_start"].timestamp if "run_start" in first else item.timestamp
             place = metadata(item)
             epoch = place.get("epoch_num", place.get("samples_count"))
@@ -192,6 +195,7 @@ def summarise(items: Iterable[LogLine | Broken]) -> Run:
         evaluations=tuple(evaluations),
         broken=tuple(broken),
         events=count,
+        rehearsal=REHEARSAL in first,
     )
 
 

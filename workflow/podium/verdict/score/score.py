@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the verdict's code is imported where it is used, so that --
     from podium.verdict.score.rows import Row
 
 LABEL = "unverified: not verified by MLCommons Association"
+INHOUSE_LABEL = "in-house benchmarks: no MLPerf results, and not to be compared with any"
 DEMO_LABEL = "demo: scaled-down models on generated data, not a benchmark result"
 
 
@@ -75,7 +76,16 @@ def rows(config: Config) -> list[dict[str, object]]:
 
 def label(config: Config) -> str:
     """What must stand beside every figure that MLCommons has not published."""
-    return f"{DEMO_LABEL}; {LABEL}" if config.submission.demo else LABEL
+    known = INHOUSE_LABEL if config.inhouse else LABEL
+    return f"{DEMO_LABEL}; {known}" if config.submission.demo else known
+
+
+def heading(config: Config) -> str:
+    """What results of a config are of, for a title; MLPerf's name stands on nothing that is not MLPerf's."""
+    of = config.submission
+    return f"{of.org}: " + (
+        "in-house benchmarks" if config.inhouse else f"MLPerf Training {of.round}, {of.division} division"
+    )
 
 
 def table(config: Config, found: Sequence[dict[str, object]]) -> str:

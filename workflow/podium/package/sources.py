@@ -1,0 +1,171 @@
+"""Where a submission comes from: the results of this config, and those of other clusters' work roots that it merges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from podium import config as configuration
+from podium import files, plan
+from podium.config import Config
+from podium.errors import BadInput
+from podium.images import lock
+from podium.images.lock import Image
+from podium.plan import Plan
+
+LARGEST = 50 << 20  # bytes: the repository checker's limit for a file
+
+
+@dataclass(frozen=True)
+class Source:
+    """One result: the config of the cluster that made it, and its plan there."""
+
+    config: Config
+    item: Plan
+
+    @property
+    def name(self) -> str:
+        return f"{self.item.system.name}/{self.item.benchmark}"
+
+    @property
+    def folder(self) -> Path:
+        return plan.result_folder(self.config, self.item)
+
+    @property
+    def description(self) -> Path:
+        return plan.system_file(self.config, self.item.system.name)
+
+    @property
+    def image_file(self) -> Path:
+        return plan.image_file(self.config, self.item)
+
+    @property
+    def implementation(self) -> Path:
+        """The locked files of the implementation: the snapshot beside the lock, wherever the work root was copied to;
+        of a container image, which has none, the folder that it was built from."""
+        snapshot = self.image_file.parent / "implementation"
+        return snapshot if snapshot.is_dir() else self.item.result.implementation
+
+
+def configs(config: Config) -> list[Config]:
+    """This config and those that it merges, each with the work root that is here.
+
+    Raises BadInput where they are not of one submission.
+    """
+    found = [config]
+    for other in config.package.merge:
+        loaded = configuration.load(other.config)
+        if other.root is not None:
+            own_data = loaded.data_root == loaded.root / "data"
+            data = other.root / "data" if own_data else loaded.data_root
+            loaded = replace(loaded, root=other.root, data_root=data)
+        for field in ("org", "division", "round", "demo"):
+            mine, theirs = getattr(config.submission, field), getattr(loaded.submission, field)
+            if mine != theirs:
+                raise BadInput(
+                    f"{other.config} is of another submission",
+                    f"submission.{field}: {mine}, as in {config.path}",
+                    f"submission.{field}: {theirs}",
+                    "merge only configs of one organisation, division and round",
+                )
+        found.append(loaded)
+    return found
+
+
+def sources(config: Config) -> list[Source]:
+    """Every result that the submission is made of; raises BadInput that names each conflict between work roots."""
+    found = [Source(each, item) for each in configs(config) for item in plan.plans(each)]
+    conflicts = [*_twice(found), *_descriptions(found), *_implementations(found)]
+    if conflicts:
+        raise BadInput(
+            "the work roots do not make one submission",
+            "each result once; the same description and code where a name is the same",
+            "\n    ".join(conflicts),
+            "give systems or implementations names of their own, or merge less",
+        )
+    return found
+
+
+def image(source: Source) -> Image:
+    """The lock of a result's image, and its snapshot held to it; the image itself need not be here.
+
+    Raises BadInput where a file is not the locked one, is a link, or is over the official limit.
+    """
+    if not source.image_file.exists():
+        raise BadInput("no image is locked", str(source.image_file), "nothing", "podium build")
+    value = files.read_json(source.image_file)
+    found = lock.contents(source.implementation)
+    if changed := sorted(
+        name for name in found.keys() | value["files"].keys() if found.get(name) != value["files"].get(name)
+    ):
+        raise BadInput(
+            f"{source.implementation} is not what was locked",
+            f"the files of {value['reference']}",
+            f"changed: {', '.join(changed)}",
+            "edit the implementation where it comes from, never the snapshot; then podium build",
+        )
+    _check_links(source)
+    large = {name: size for name in found if (size := (source.implementation / name).stat().st_size) > LARGEST}
+    if large:
+        raise BadInput(
+            f"{source.item.implementation} holds files that no submission may",
+            "at most 50 MiB each (repository checker)",
+            ", ".join(f"{name}: {size / (1 << 20):.1f} MiB" for name, size in sorted(large.items())),
+            "publish them elsewhere and fetch them in setup.sh or init_datasets.sh; then podium build",
+        )
+    return Image(**{**value, "requirements": tuple(value["requirements"])})
+
+
+def _check_links(source: Source) -> None:
+    """No link leads out of the implementation, but to what the implementations share (`common` beside them).
+
+    The snapshot holds what links led to: a link to somebody's file would publish that file.
+    """
+    home = source.item.result.implementation
+    allowed = [folder.resolve() for folder in (home, home.parent / "common")]
+    links = [path for path in (*home.rglob("*"), *source.implementation.rglob("*")) if path.is_symlink()]
+    out = [path for path in links if not any(path.resolve().is_relative_to(folder) for folder in allowed)]
+    if out:
+        raise BadInput(
+            f"links lead out of the implementation {source.item.implementation}",
+            f"links to files in {home} or in {home.parent / 'common'}",
+            "\n    ".join(f"{path} -> {path.readlink()}" for path in out[:10]),
+            "put the files there, or remove the links; then podium build",
+        )
+
+
+def _twice(found: Sequence[Source]) -> Iterable[str]:
+    seen: dict[str, Source] = {}
+    for source in found:
+        first = seen.setdefault(source.name, source)
+        if first is not source:
+            yield f"{source.name} is in {first.config.root} and in {source.config.root}"
+
+
+def _descriptions(found: Sequence[Source]) -> Iterable[str]:
+    seen: dict[str, tuple[Source, Mapping[str, Any]]] = {}
+    for source in found:
+        if not source.description.exists():
+            continue
+        here = files.read_json(source.description)
+        first, there = seen.setdefault(source.item.system.name, (source, here))
+        if first.config.root != source.config.root and here != there:
+            fields = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
+            roots = f"{first.config.root} and {source.config.root}"
+            yield f"system {source.item.system.name}: {', '.join(fields)} differ in {roots}"
+
+
+def _implementations(found: Sequence[Source]) -> Iterable[str]:
+    seen: dict[tuple[str, str], tuple[Source, Mapping[str, str]]] = {}
+    for source in found:
+        if not source.image_file.exists():
+            continue
+        here = files.read_json(source.image_file)["files"]
+        key = (source.item.benchmark, source.item.implementation)
+        first, there = seen.setdefault(key, (source, here))
+        if here != there:
+            names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+            roots = f"{first.config.root} and {source.config.root}"
+            yield f"implementation {key[1]} of {key[0]}: {', '.join(names[:5])} differ in {roots}"
