@@ -35,7 +35,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes and a receipt"),
     "unpack": ("podium.package.unpack", "an archive, encrypted or not, back to a tree"),
     "upload": ("podium.package.upload", "bring the archive to S3 and check it there"),
-    "nightly": ("podium.nightly.command", "run tonight's benchmarks, judge them against the history, find what changed"),
+    "nightly": (
+        "podium.nightly.command",
+        "run tonight's benchmarks, judge them against the history, find what changed",
+    ),
     "status": ("podium.report.status", "where every result stands, what was made, what to do next"),
     "report": ("podium.report.html", "write the report: scores, convergence of every run, what is missing"),
 }

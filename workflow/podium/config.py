@@ -44,6 +44,7 @@ class System:
     engine: str
     threads: int
     slurm: Mapping[str, Any]
+    aws_batch: Mapping[str, Any]
     preflight: Mapping[str, Any]
     description: Mapping[str, Any]
 
@@ -116,8 +117,8 @@ class Reproduce:
     """How another submitter's result is run again and compared.
 
     `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
-    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data` are
-    folders for variables of foreign scripts that no data set of ours stands for.
+    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data`
+    are folders for variables of foreign scripts that no data set of ours stands for.
     """
 
     system: str | None

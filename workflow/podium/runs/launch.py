@@ -95,10 +95,11 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
     )
     engine = engines.of(system.engine)
     by_pyxis = system.launcher == "slurm" and system.engine == "enroot"
+    inside = by_pyxis or system.launcher == "aws_batch"  # the launcher itself starts the container
 
     def command(cores: Sequence[int], gpus: Sequence[int]) -> list[str]:
         placed = replace(run, cores=tuple(cores), gpus=tuple(gpus))
-        return engines.start(placed) if by_pyxis else engine.command(placed)
+        return engines.start(placed) if inside else engine.command(placed)
 
     digest = files.hash_json((str(home), attempt.seed, made.fingerprint))
     return Job(
@@ -106,13 +107,15 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
         folder=home,
         command=command,
         before=_before(config, system),
-        after=tuple(map(tuple, engine.stop(name, run.stop_seconds))),
+        after=() if inside else tuple(map(tuple, engine.stop(name, run.stop_seconds))),
         flags=tuple(enroot.srun_flags(run)) if by_pyxis else (),
         nodes=system.nodes,
         tasks=tasks,
         gpus=system.gpus_per_node,
         threads=system.threads,
         minutes=wanted.result.time_limit_minutes,
+        image=made.image.digest,
+        data=made.data.absolute(),
         avoid=tuple(preflight.unfit(config, system)),
     )
 

@@ -16,7 +16,7 @@ from podium.errors import BadEnvironment
 from podium.plan import Plan
 from podium.runs import events, launchers, preflight, table
 from podium.runs.follow import Follower
-from podium.runs.launchers import CANCELLED, ENDED, NODES, TOLD, UNKNOWN, Launcher, State, board
+from podium.runs.launchers import CANCELLED, ENDED, NODES, RUNNING, TOLD, UNKNOWN, Launcher, State, board
 from podium.runs.ledger import Attempt
 
 # Between two looks at the attempt's folder: short for a run of seconds, long for one of hours.
@@ -74,7 +74,7 @@ class _Watcher:
                     return self._ended(state)
                 if state.phase == UNKNOWN and not self.launcher.interval:
                     raise self._elsewhere(state)
-            self._note_start(now)
+            self._note_start(now, state)
             if now - looked >= LONGEST:
                 looked = now
                 self.log.look()
@@ -112,6 +112,7 @@ class _Watcher:
 
     def _ended(self, state: State) -> Ending:
         """The scheduler says so. A job that ended by itself left its status, which a file system may show late."""
+        self.launcher.collect(self.id, self.home)
         deadline = time.monotonic() + (LATE if self.launcher.interval and not state.cause else 0)
         while launchers.exit_status(self.home) is None and time.monotonic() < deadline:
             list(self.home.iterdir())  # NFS reads a folder anew where it is listed
@@ -120,9 +121,10 @@ class _Watcher:
             return self.ending(state.cause or "lost", state.told or "it left no exit status")
         return self.ending(state.cause, state.told)
 
-    def _note_start(self, now: float) -> None:
-        if self.begun is None and (self.home / NODES).exists():
-            age = time.time() - (self.home / NODES).stat().st_mtime  # it may have begun before we looked
+    def _note_start(self, now: float, state: State) -> None:
+        path = self.home / NODES
+        if self.begun is None and (path.exists() or state.phase == RUNNING):
+            age = time.time() - path.stat().st_mtime if path.exists() else 0.0  # it may have begun before we looked
             self.begun = now - max(0.0, age)
             self.log.changed = now
             self._event("started", nodes=launchers.nodes(self.home))
