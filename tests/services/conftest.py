@@ -6,18 +6,22 @@ stores it ends and removes, by its own id and name alone.
 
 from __future__ import annotations
 
+from services.aws import aws, aws_server, scripted_image
 from services.base_image import base, build_words, context, image
 from services.docker_service import docker
 from services.slurm_service import accounting_slurm, plain_slurm, slurm, slurm_accounted, slurm_alone
 
 __all__ = [
     "accounting_slurm",
+    "aws",
+    "aws_server",
     "base",
     "build_words",
     "context",
     "docker",
     "image",
     "plain_slurm",
+    "scripted_image",
     "slurm",
     "slurm_accounted",
     "slurm_alone",

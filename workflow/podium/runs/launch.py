@@ -18,7 +18,7 @@ from podium.images.engines import enroot
 from podium.images.lock import Image
 from podium.plan import Plan
 from podium.runs import contract, events, preflight
-from podium.runs.launchers import Job, Launcher
+from podium.runs.launchers import Job, Launcher, aws_requests
 from podium.runs.ledger import Attempt
 
 
@@ -84,6 +84,8 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
     tasks = system.slurm.get("tasks_per_node") or (max(1, system.gpus_per_node) if system.nodes > 1 else 1)
     (home / "logs").mkdir(exist_ok=True)
     environment = contract.environment(config, wanted, attempt.seed) | contract.ranks(system.nodes * tasks)
+    if system.launcher == "aws_batch":
+        environment |= aws_requests.places(aws_requests.Options(**system.aws_batch))
     name = engines.name(home) + ("-@RANK@" if system.nodes * tasks > 1 else "")
     run = engines.Run(
         image=made.image,

@@ -113,7 +113,9 @@ class _Watcher:
     def _ended(self, state: State) -> Ending:
         """The scheduler says so. A job that ended by itself left its status, which a file system may show late."""
         self.launcher.collect(self.id, self.home)
-        deadline = time.monotonic() + (LATE if self.launcher.interval and not state.cause else 0)
+        list(self.home.iterdir())
+        began = (self.home / NODES).exists() and not state.cause
+        deadline = time.monotonic() + (LATE if self.launcher.interval and began else 0)
         while launchers.exit_status(self.home) is None and time.monotonic() < deadline:
             list(self.home.iterdir())  # NFS reads a folder anew where it is listed
             time.sleep(0.5)

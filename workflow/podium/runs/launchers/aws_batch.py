@@ -159,8 +159,11 @@ class AwsBatch:
 
     def _client(self, service: str) -> Any:
         import boto3
+        from botocore.config import Config
 
-        return boto3.client(service, region_name=self.options.region)
+        # Signed addresses of version 4 leave the type of the content open, and are the only ones of newer regions.
+        signing = Config(signature_version="s3v4") if service == "s3" else None
+        return boto3.client(service, region_name=self.options.region, config=signing)
 
 
 @contextmanager

@@ -101,8 +101,7 @@ def submission(job: Job, options: Options, definition: str, data: str, result: s
         "PODIUM_DATA": data,
         "PODIUM_RESULT": result,
         "PODIUM_TASKS": str(job.tasks),
-        "DATADIR": "/data",
-        "LOGDIR": "/tmp/logs",
+        **places(options),
     }
     override = {
         "command": [*_PROGRAM, *job.command((), range(job.gpus))],
@@ -116,6 +115,11 @@ def submission(job: Job, options: Options, definition: str, data: str, result: s
         request["containerOverrides"] = override
     tags = {**options.tags, "podium": job.name}
     return {**request, "tags": tags, "propagateTags": True}
+
+
+def places(options: Options) -> dict[str, str]:
+    """Where a run finds its data and leaves its log: where any user of the container may write."""
+    return {"DATADIR": "/data" if options.data_path else "/tmp/podium/data", "LOGDIR": "/tmp/podium/logs"}
 
 
 def state(described: Mapping[str, Any]) -> State:

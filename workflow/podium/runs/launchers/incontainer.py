@@ -78,7 +78,8 @@ def upload(work, status):
             tar.add(str(work / name), name)
         if pathlib.Path(os.environ["LOGDIR"]).is_dir():
             tar.add(os.environ["LOGDIR"], "logs")
-    request = urllib.request.Request(os.environ["PODIUM_RESULT"], data=buffer.getvalue(), method="PUT")
+    headers = {"Content-Type": "application/octet-stream"}  # urllib would call it a form, which servers try to read
+    request = urllib.request.Request(os.environ["PODIUM_RESULT"], buffer.getvalue(), headers, method="PUT")
     urllib.request.urlopen(request, timeout=600).close()
 
 
