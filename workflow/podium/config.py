@@ -45,6 +45,8 @@ class System:
     devices: str
     threads: int
     slurm: Mapping[str, Any]
+    aws_batch: Mapping[str, Any]
+    preflight: Mapping[str, Any]
     description: Mapping[str, Any]
 
 
