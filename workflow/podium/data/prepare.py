@@ -23,7 +23,7 @@ from podium import files, manifest, plan
 from podium.data.job import Job
 from podium.errors import BadInput
 
-DATASETS = ("imagenet", "kits19", "librispeech", "openimages", "wikipedia")
+DATASETS = ("criteo", "imagenet", "kits19", "librispeech", "openimages", "wikipedia")
 
 
 def module(dataset: str) -> ModuleType:
