@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -198,6 +199,32 @@ def test_a_loader_that_is_told_to_end_does_not_end_the_run(environment, tmp_path
     text = os.environ | {name: str(value) for name, value in environment.items()}
     subprocess.run([sys.executable, "-c", FORKED], cwd=CONTAINERS / "resnet", env=text, check=True, timeout=60)
     assert records(tmp_path / "logs")[-1]["metadata"]["status"] == "success"
+
+
+LOADED_AHEAD = """
+import itertools, os, torch
+from common import loading
+class Numbers(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        print(os.getpid(), flush=True)
+        yield from itertools.count()
+loader = torch.utils.data.DataLoader(Numbers(), batch_size=None, num_workers=1, worker_init_fn=loading.end_with_parent)
+items = loading.items(loader)  # held, or the loader would end its worker
+next(items)
+os._exit(0)
+"""
+
+
+def test_a_loader_ends_with_its_process_however_that_one_ends(tmp_path):
+    with (tmp_path / "worker").open("w") as out:
+        subprocess.run(
+            [sys.executable, "-c", LOADED_AHEAD], cwd=CONTAINERS / "resnet", stdout=out, check=True, timeout=60
+        )
+    worker = Path("/proc", (tmp_path / "worker").read_text().strip())
+    end = time.monotonic() + 3  # by itself a worker looks after its process every 5 seconds
+    while worker.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not worker.exists()
 
 
 # Rehearsal

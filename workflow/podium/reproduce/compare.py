@@ -139,10 +139,12 @@ def _rcp_facts(outcome: Outcome) -> dict[str, Any]:
     if answer is None:
         return {"answer": "none", "message": "the RCP test has no answer for this benchmark and round"}
     reference = answer.reference
+    if answer.mean is not None and not math.isfinite(answer.mean):
+        return {"answer": "none", "message": "too few runs: the fastest and the slowest are left out"}
     return {
         "answer": "pass" if answer.passed else "fail",
         "message": answer.message,
-        "mean": answer.mean if answer.mean is not None and math.isfinite(answer.mean) else None,
+        "mean": answer.mean,
         "reference": reference.mean if reference else None,
         "fastest": answer.fastest,
     }
