@@ -17,10 +17,11 @@ from podium.errors import BadEnvironment
 from podium.nightly import changes, history, judge, page, show, tell
 from podium.nightly.history import Mark
 from podium.nightly.index import Index
+from podium.nightly.verdict import Bars
 from podium.report import plot
 
 NOWHERE = Path("/nowhere")
-BARS = judge.Bars()
+BARS = Bars()
 
 
 def mark(kind, night, **changes):
@@ -61,7 +62,7 @@ def test_a_better_level_is_told_and_after_two_weeks_expected():
 
 
 def test_a_change_that_nobody_cares_about_is_no_finding():
-    assert first(judged(bars=judge.Bars(0.05, 0.02), shift=(100, 0.03))).word == "ok"
+    assert first(judged(bars=Bars(0.05, 0.02), shift=(100, 0.03))).word == "ok"
 
 
 def test_where_a_change_that_matters_could_not_be_seen_the_word_is_noisy_not_ok():
