@@ -20,6 +20,7 @@ POLICY = Policy(
     write=("/w/logs",),
     always={"SEED": "7"},
     prefix="podium-1-",
+    slurm=True,
 )
 RUN = (
     "run --rm --init --detach --net=host --uts=host --ipc=host --security-opt=seccomp=unconfined --privileged "
@@ -158,6 +159,14 @@ def test_steps_beyond_the_run_are_refused(words):
     outcome = slurm.srun(call(f"srun {words}"), replace(POLICY, engine="enroot"), Containers())
     assert isinstance(outcome, Answer)
     assert outcome.status != 0
+
+
+def test_outside_of_a_job_there_are_no_steps():
+    policy = replace(POLICY, slurm=False, engine="process")
+    for words in ("srun true", "scontrol show job 1"):
+        outcome = broker.TRANSLATORS[words.split()[0]](call(words), policy, Containers())
+        assert isinstance(outcome, Answer)
+        assert outcome.status == 1
 
 
 def test_scontrol_only_answers_questions():
