@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from podium.images import build
+from podium.images import environment
 from services.docker_service import Docker
 from services.service import absent, output
 from support import REPOSITORY
@@ -65,20 +64,10 @@ def context() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="podium-context-") as place:
         folder = Path(place) / "containers"
         shutil.copytree(REPOSITORY / "containers", folder, symlinks=True)
-        _download(build.read_requirements(folder / "resnet" / "requirements.txt"), folder / "wheels")
+        version = output("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
+        requirements = environment.read_requirements(folder / "resnet" / "requirements.txt")
+        environment.download(requirements, folder / "wheels", cpu_only=True, python=version)
         yield folder
-
-
-def _download(requirements: tuple[str, ...], wheels: Path) -> None:
-    """Wheels for the base's Python, from wherever pip is set up to find them; of PyTorch the CPU build."""
-    version = output("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", wheels]
-    pip += ["--only-binary=:all:", "--python-version", version, "--find-links", wheels]
-    wheels.mkdir()
-    if index := build.torch_index():
-        torch = [line for line in requirements if line.startswith("torch==")]
-        output(*pip, "--no-deps", "--index-url", index, *torch)
-    output(*pip, *requirements)
 
 
 @pytest.fixture(scope="session")

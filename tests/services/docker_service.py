@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from podium.errors import BadEnvironment
+from podium.images.engines import docker as engine
 from services.service import absent, output
 
 Docker = Callable[..., str]
@@ -35,13 +36,10 @@ def docker() -> Iterator[Docker]:
 
 
 def _client() -> str:
-    """A client that can build with BuildKit: with the buildx plugin, or old enough (below 23) to need none."""
-    for program in filter(None, (shutil.which("docker"), shutil.which("docker", path="/usr/bin"))):
-        buildx = subprocess.run([program, "buildx", "version"], capture_output=True, check=False).returncode == 0
-        version = re.search(r"version (\d+)", output(program, "--version"))
-        if buildx or int(version[1]) < 23:
-            return program
-    absent("docker", "no client that can build; Debian: apt-get install docker.io")
+    try:
+        return engine.builder()
+    except BadEnvironment as error:
+        absent("docker", str(error))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from podium import files, plan
 from podium.errors import BadEnvironment, BadInput
-from podium.images import build, lock
+from podium.images import build, environment, lock
 from support import SCRIPTED, first_plan
 
 
@@ -14,7 +14,7 @@ def test_requirements_follow_includes_and_lose_comments(tmp_path):
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "base.txt").write_text("numpy==2.4.6  # arrays\n\n")
     (tmp_path / "requirements.txt").write_text("# mine\n-r common/base.txt\ntorch==2.13.0\nnumpy==2.4.6\n")
-    assert build.read_requirements(tmp_path / "requirements.txt") == ("numpy==2.4.6", "torch==2.13.0")
+    assert environment.read_requirements(tmp_path / "requirements.txt") == ("numpy==2.4.6", "torch==2.13.0")
 
 
 @pytest.mark.parametrize("missing", ["run_and_time.sh", "requirements.txt", "configs/good.env"])
@@ -59,7 +59,7 @@ def test_a_failed_installation_tells_its_last_lines_and_a_cause(tmp_path):
     log.write_bytes(b"")
     words = "ERROR: No matching distribution found for torch==99"
     with pytest.raises(BadEnvironment) as error:
-        build._logged(["bash", "-c", f"echo {words!r}; exit 1"], log)
+        environment._logged(["bash", "-c", f"echo {words!r}; exit 1"], log)
     assert "a pinned version is not to be had" in error.value.found
     assert words in error.value.found
 
@@ -67,12 +67,12 @@ def test_a_failed_installation_tells_its_last_lines_and_a_cause(tmp_path):
 def test_an_interrupted_environment_is_made_again(prepared, tmp_path):
     config = prepared()
     requirements = ()
-    venv = build._environment(config.root, requirements, cpu_only=True)
-    (venv / build.MARK).unlink()
+    venv = environment.environment(config.root, requirements, cpu_only=True)
+    (venv / environment.MARK).unlink()
     (venv / "bin" / "python").unlink()
-    assert build._environment(config.root, requirements, cpu_only=True) == venv
+    assert environment.environment(config.root, requirements, cpu_only=True) == venv
     assert (venv / "bin" / "python").exists()
-    assert "pip" in files.read_json(venv / build.MARK)["packages"]
+    assert files.read_json(venv / environment.MARK)["requirements"] == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_interrupted_environment_is_made_again(prepared, tmp_path):
     [
         ("https://mirror.example/torch", True, "https://mirror.example/torch"),
         ("default", True, None),
-        ("", True, build.TORCH_CPU_INDEX),
+        ("", True, environment.TORCH_CPU_INDEX),
         ("", False, None),
     ],
 )
@@ -93,6 +93,6 @@ def test_the_index_of_torch(monkeypatch, variable, answers, index):
             raise requests.ConnectionError
         return type("Answer", (), {"ok": True})()
 
-    monkeypatch.setenv(build.TORCH_INDEX_VARIABLE, variable)
+    monkeypatch.setenv(environment.TORCH_INDEX_VARIABLE, variable)
     monkeypatch.setattr(requests, "head", head)
-    assert build.torch_index() == index
+    assert environment.torch_index() == index

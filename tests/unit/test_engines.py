@@ -87,7 +87,7 @@ def test_enroot():
         *("enroot", "start"),
         "--mount=/srv/in:/data:none:x-create=auto,bind,ro",
         "--mount=/srv/out:/logs:none:x-create=auto,bind,rw",
-        *("/images/resnet.sqsh", *INSIDE),
+        *("/images/resnet.sqsh", "env", "--chdir=/workspace/resnet", *INSIDE),
     ]
 
 

@@ -21,6 +21,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "verify": ("podium.data.verify", "compare a dataset in the work root with its manifest and its invariants"),
     "stage": ("podium.data.stage", "copy a dataset to node-local disks or to S3, and check it there"),
     "build": ("podium.images.build", "build and lock the image of an implementation"),
+    "lock": ("podium.images.verify", "what is locked; whether this machine's images still are what was locked"),
+    "push": ("podium.images.push", "an image into a registry, locked by its digest there"),
+    "pull": ("podium.images.pull", "the locked image onto this machine, by digest or from a file"),
+    "export": ("podium.images.export", "an image as one file: tar, sif or sqsh"),
+    "shell": ("podium.images.shell", "a shell, or a command, in an image as a run would find it"),
     "describe": ("podium.package.system", "collect the system description from the nodes and the config"),
     "run": ("podium.runs.run", "launch one attempt and record it; --watch shows all"),
     "preflight": ("podium.runs.preflight", "whether this node is fit for a run; --list: what is known of all"),
@@ -35,10 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes and a receipt"),
     "unpack": ("podium.package.unpack", "an archive, encrypted or not, back to a tree"),
     "upload": ("podium.package.upload", "bring the archive to S3 and check it there"),
-    "nightly": (
-        "podium.nightly.command",
-        "run tonight's benchmarks, judge them against the history, find what changed",
-    ),
+    "nightly": ("podium.nightly.command", "run tonight's benchmarks, judge them against the history"),
     "status": ("podium.report.status", "where every result stands, what was made, what to do next"),
     "report": ("podium.report.html", "write the report: scores, convergence of every run, what is missing"),
 }

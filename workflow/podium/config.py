@@ -42,6 +42,7 @@ class System:
     gpus_per_node: int
     launcher: str
     engine: str
+    devices: str
     threads: int
     slurm: Mapping[str, Any]
     aws_batch: Mapping[str, Any]
@@ -110,6 +111,16 @@ class Transfer:
 
     connections: int
     megabytes_per_second: float | None
+
+
+@dataclass(frozen=True)
+class Images:
+    """What container images are built with and where they go; `secrets` maps ids to files."""
+
+    base: str | None
+    arguments: Mapping[str, str]
+    secrets: Mapping[str, Path]
+    registry: str | None
 
 
 @dataclass(frozen=True)
@@ -215,6 +226,7 @@ class Config:
     results: tuple[Result, ...]
     datasets: Mapping[str, DataSet]
     transfer: Transfer
+    images: Images
     watch: Watch
     checker_version: str
     reproduce: Reproduce
@@ -322,6 +334,7 @@ def from_mapping(value: Any, path: Path) -> Config:
         ),
         datasets={name: DataSet(name=name, **item) for name, item in value["data"]["sets"].items()},
         transfer=Transfer(**{"megabytes_per_second": None} | value["data"]["transfer"]),
+        images=_images(value["images"]),
         watch=_watch(value["watch"]),
         checker_version=value["checker"]["version"],
         reproduce=Reproduce(**dict.fromkeys(OPEN) | value["reproduce"]),
@@ -342,6 +355,15 @@ def from_mapping(value: Any, path: Path) -> Config:
                 f"edit {path}",
             )
     return config
+
+
+def _images(value: Mapping[str, Any]) -> Images:
+    return Images(
+        base=value.get("base"),
+        arguments={name: str(item) for name, item in value["arguments"].items()},
+        secrets={name: Path(path).expanduser() for name, path in value["secrets"].items()},
+        registry=value.get("registry"),
+    )
 
 
 def _package(value: Mapping[str, Any], path: Path) -> Package:

@@ -92,12 +92,24 @@ def table(found: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
+def _engines() -> list[Finding]:
+    """The self-test of every engine: it runs a small image, which takes seconds, and leaves nothing."""
+    from podium.images import engines, probe
+
+    found = []
+    for name in engines.NAMES:
+        seen = probe.probe(name)
+        told = f"{seen.version} {seen.told}, {seen.seconds:.1f} s" if seen.ok else f"{seen.version} {seen.told}"
+        found.append(Finding(f"engine {name}", seen.ok, told.strip(), f"no engine {name}"))
+    return found
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
-    pass
+    parser.add_argument("--engines", action="store_true", help="let every engine run a small image, for a few seconds")
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium doctor`: status 3 where something is lacking that the demo needs."""
-    found = look(Path.cwd())
+    """`podium doctor [--engines]`: status 3 where something is lacking that the demo needs."""
+    found = _engines() if args.engines else look(Path.cwd())
     print(json.dumps([asdict(item) for item in found], indent=1) if args.json else table(found))
     return ENVIRONMENT if any(item.needed and not item.present for item in found) else 0

@@ -3,79 +3,179 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
-import os
 import shutil
-import subprocess
-import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
-from podium.errors import BadEnvironment, BadInput
-from podium.images import lock
+from podium.errors import BadInput
+from podium.images import container, dockerfile, environment, inventory, lock, sbom
+from podium.images.engines import choose, store
+from podium.images.inventory import Inventory
 from podium.images.lock import Image
+from podium.images.watch import stoppable
 from podium.plan import Plan
 
-TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # PyTorch's own index of CPU builds: 0.2 GB instead of 3
-TORCH_INDEX_VARIABLE = "PODIUM_TORCH_INDEX"  # an index to use instead, or "default"
-MARK = "podium.json"  # written last into a virtual environment: a folder without it is an interrupted build
 
+def build(config: Config, wanted: Plan, offline: bool = False) -> Image:
+    """Build (or find) the image of a result's implementation and write `image.json`; returns the image.
 
-def build(config: Config, wanted: Plan) -> Image:
-    """Build (or find) the virtual environment, snapshot the implementation, write `image.json`; returns the image.
-
-    Nothing is built where the same requirements were installed before, and nothing is written where nothing changed.
-    Raises BadInput for an implementation that breaks the folder contract, BadEnvironment when pip fails.
+    Nothing is built where nothing changed and the engine still holds what was built. Two builds of one image wait for
+    each other. With `offline` packages come from `wheels/` in the build context alone.
+    Raises BadInput for an implementation that breaks the folder contract or cannot be built, BadEnvironment when the
+    machine or the network fails.
     """
     source = wanted.result.implementation
     _check_contract(source, wanted.result.config)
-    requirements = read_requirements(source / "requirements.txt")
-    venv = _environment(config.root, requirements, cpu_only=wanted.system.gpus_per_node == 0)
-    facts = files.read_json(venv / MARK)
-    contents = lock.contents(source)
+    engine = choose.builder(wanted.system.engine, source)
     path = plan.image_file(config, wanted)
-    snapshot = path.parent / "implementation"
-    commit, dirty = lock.commit(source)
-    image = Image(
-        engine="process",
-        reference=lock.reference(facts["packages"], facts["python"], contents),
-        implementation=str(snapshot),
-        venv=str(venv),
-        python=facts["python"],
-        commit=commit,
-        dirty=dirty,
-        requirements=requirements,
-        packages=facts["packages"],
-        files=contents,
-    )
-    if not snapshot.is_dir() or lock.contents(snapshot) != contents:
-        with files.replacing(snapshot) as fresh:
-            for name in contents:
-                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source / name, fresh / name)
-    files.write_json(path, image.as_json())
+    with files.locked(path.with_name(".build.lock")):
+        if engine == "process":
+            image = _environment(config, wanted, path, offline)
+        else:
+            image = _container(config, wanted, path, engine, offline)
+        _snapshot(source, Path(image.implementation), image.files)
+        files.write_json(path, image.as_json())
     return image
 
 
-def read_requirements(path: Path) -> tuple[str, ...]:
-    """The requirements of a file and of the files it includes by `-r`, without comments, in order."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise BadInput(
-            f"cannot read {path}", "pinned requirements, one a line", str(error), "see containers/README.md"
-        ) from error
-    found: list[str] = []
-    for line in (line.partition("#")[0].strip() for line in lines):
-        if line.startswith("-r"):
-            found += read_requirements(path.parent / line[2:].strip())
-        elif line:
-            found.append(line)
-    return tuple(dict.fromkeys(found))
+def _environment(config: Config, wanted: Plan, path: Path, offline: bool) -> Image:
+    """The image of engine `process`."""
+    source = wanted.result.implementation
+    requirements = environment.read_requirements(source / "requirements.txt")
+    wheels = container.context(source) / "wheels" if offline else None
+    venv = environment.environment(config.root, requirements, wanted.system.gpus_per_node == 0, wheels)
+    contents = lock.contents(source)
+    image = Image(
+        engine="process",
+        reference="",
+        implementation=str(path.parent / "implementation"),
+        venv=str(venv),
+        python="",
+        commit=None,
+        dirty=False,
+        requirements=requirements,
+        packages={},
+        files=contents,
+        base=environment.base(),
+        inputs=venv.name,
+    )
+    known = _known(path)
+    if known is not None and (known.inputs, known.venv) == (image.inputs, image.venv):
+        facts = _facts_of(known)
+    else:
+        facts = _look("process", image, path)
+    image = replace(image, **facts)
+    commit, dirty = lock.commit(source)
+    name = lock.reference(image.packages, image.python, contents)
+    return replace(image, reference=name, commit=commit, dirty=dirty)
+
+
+def _container(config: Config, wanted: Plan, path: Path, engine: str, offline: bool) -> Image:
+    """The image of a Dockerfile, in the store of `engine`."""
+    source = wanted.result.implementation
+    contents = lock.contents(source)
+    commit, dirty = lock.commit(source)
+    made = recipe(config, wanted, commit, offline)
+    closed = config.submission.division == "closed"
+    for advice in dockerfile.check(made.dockerfile, made.arguments, by_digest=closed):
+        print(f"build: {advice}")
+    inputs = container.inputs(made, contents)
+    known = _known(path)
+    if known is not None and (known.engine, known.inputs) == (engine, inputs) and store.holds(engine, known):
+        return replace(known, commit=commit, dirty=dirty, files=contents)
+    choose.answering(engine)
+    store.need_space(engine, known.size if known else 2_000_000_000, f"the image of {wanted.benchmark}")
+    started = time.monotonic()
+    id = container.build(engine, made, path.with_name("build.log"))
+    print(f"build: {made.tag} built by {engine} in {time.monotonic() - started:.0f} s", flush=True)
+    facts = store.inspect(engine, id) or {}
+    image = Image(
+        engine=engine,
+        reference=store.content(facts),
+        implementation=str(path.parent / "implementation"),
+        venv="",
+        python="",
+        commit=commit,
+        dirty=dirty,
+        requirements=environment.read_requirements(source / "requirements.txt"),
+        packages={},
+        files=contents,
+        id=id,
+        tag=made.tag,
+        workdir=facts["Config"].get("WorkingDir") or "/",
+        architecture=facts["Architecture"],
+        base=container.base(
+            [name for _, name in dockerfile.bases(made.dockerfile.read_text(), made.arguments)], engine
+        ),
+        size=facts["Size"],
+        arguments=made.arguments,
+        inputs=inputs,
+    )
+    return replace(image, **_look(engine, image, path))
+
+
+def recipe(config: Config, wanted: Plan, commit: str | None, offline: bool) -> container.Recipe:
+    """What the config and an implementation make a build of; only arguments that its Dockerfile declares are given."""
+    source = wanted.result.implementation
+    path = source / "Dockerfile"
+    offered = {"BASE": config.images.base, "COMMIT": commit, "PIP_NO_INDEX": "1" if offline else None}
+    declared = dockerfile.declared(path.read_text(encoding="utf-8"))
+    arguments = {name: value for name, value in offered.items() if value and name in declared}
+    return container.Recipe(
+        dockerfile=path,
+        context=container.context(source),
+        tag=tag(wanted),
+        arguments=arguments | dict(config.images.arguments),
+        secrets=config.images.secrets,
+        offline=offline,
+    )
+
+
+def tag(wanted: Plan) -> str:
+    """What the store calls the image of a result's implementation."""
+    return f"localhost/podium/{wanted.benchmark}-{wanted.implementation}:latest".lower()
+
+
+def _known(path: Path) -> Image | None:
+    return lock.parse(path) if path.exists() else None
+
+
+def _look(engine: str, image: Image, path: Path) -> dict[str, Any]:
+    """What is in the image, as the fields of its lock, with its bill of materials written beside it."""
+    found = inventory.take(engine, image)
+    bill = path.with_name(sbom.NAME)
+    sbom.write(bill, path.parent.name, image.id or image.venv, found)
+    return fields(found) | {"sbom": files.hash_file(bill)}
+
+
+def fields(found: Inventory) -> dict[str, Any]:
+    """An inventory as the fields of a lock."""
+    told = asdict(found)
+    return {name: told[name] for name in _FACTS if name in told}
+
+
+_FACTS = ("python", "packages", "system_packages", "conda_packages", "versions", "licences", "sbom")
+
+
+def _facts_of(image: Image) -> dict[str, Any]:
+    return {name: getattr(image, name) for name in _FACTS}
+
+
+def _snapshot(source: Path, snapshot: Path, contents: Mapping[str, str]) -> None:
+    """The implementation's files as they were built: what engine `process` runs, and what a submission publishes."""
+    if snapshot.is_dir() and lock.contents(snapshot) == contents:
+        return
+    with files.replacing(snapshot) as fresh:
+        for name in contents:
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, fresh / name)
 
 
 def _check_contract(source: Path, config: str) -> None:
@@ -90,112 +190,53 @@ def _check_contract(source: Path, config: str) -> None:
             )
 
 
-def _environment(root: Path, requirements: tuple[str, ...], cpu_only: bool) -> Path:
-    """The virtual environment for these requirements, shared by all implementations that ask for the same."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    key = files.hash_json({"requirements": sorted(requirements), "python": python, "cpu_only": cpu_only})[:16]
-    venv = (root / "images" / "venvs" / key).absolute()
-    with files.locked(venv.with_suffix(".lock")):
-        if not (venv / MARK).exists():
-            shutil.rmtree(venv, ignore_errors=True)
-            _install(venv, requirements, cpu_only)
-            packages = _freeze(venv)
-            files.write_json(venv / MARK, {"python": python, "packages": packages})
-    return venv
-
-
-def _install(venv: Path, requirements: tuple[str, ...], cpu_only: bool) -> None:
-    """Make the environment; pip's words are kept in `<venv>.log`."""
-    log = venv.with_suffix(".log")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"")
-    _logged([sys.executable, "-m", "venv", str(venv)], log)
-    if not requirements:
-        return
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    torch = [line for line in requirements if line.startswith("torch==")]
-    index = torch_index() if torch and cpu_only else None
-    print(
-        f"build: downloading {_size(torch, index)}, installing {len(requirements)} pinned packages into {venv}",
-        flush=True,
-    )
-    started = time.monotonic()
-    if index:
-        _logged([*pip, "--index-url", index, *torch], log)
-    _logged([*pip, *requirements], log)
-    print(f"build: environment ready in {time.monotonic() - started:.0f} s", flush=True)
-
-
-def _size(torch: list[str], index: str | None) -> str:
-    """What a build downloads: said before it starts, for whoever pays by the byte."""
-    if not torch:
-        return "what the requirements name"
-    return "about 0.3 GB" if index or _has_local_wheel() else "about 3 GB (the default index has builds with CUDA)"
-
-
-def torch_index() -> str | None:
-    """PyTorch's CPU index where it answers within 3 s, the one that the variable names, or None for the default."""
-    import requests
-
-    chosen = os.environ.get(TORCH_INDEX_VARIABLE)
-    if chosen:
-        return None if chosen == "default" else chosen
-    try:
-        return TORCH_CPU_INDEX if requests.head(f"{TORCH_CPU_INDEX}/torch/", timeout=3).ok else None
-    except requests.RequestException:
-        return None
-
-
-def _has_local_wheel() -> bool:
-    """Whether pip is set up to find torch on this machine's own disk."""
-    return any(list(Path(folder).glob("torch-*+cpu*.whl")) for folder in os.environ.get("PIP_FIND_LINKS", "").split())
-
-
-def _logged(command: list[str], log: Path) -> None:
-    with log.open("ab") as writer:
-        status = subprocess.run(command, stdout=writer, stderr=subprocess.STDOUT, check=False).returncode
-    if status != 0:
-        text = log.read_text(encoding="utf-8", errors="replace")
-        raise BadEnvironment(
-            f"`{' '.join(command[:5])} …` failed with status {status}",
-            "all requirements installed",
-            f"{_cause(text)}; the last lines of {log}:\n    " + "\n    ".join(text.splitlines()[-30:]),
-            "mend the cause and run the same command again",
-        )
-
-
-def _cause(text: str) -> str:
-    """The likely cause of a failed pip, from its own words."""
-    causes = {
-        "No space left on device": "the disk is full",
-        "No matching distribution": "a pinned version is not to be had from the index",
-        "Temporary failure in name resolution": "the package index cannot be reached",
-        "ConnectionError": "the package index cannot be reached",
-        "ensurepip is not available": "python3-venv is not installed",
-        "Permission denied": "no permission to write",
-    }
-    return next((cause for words, cause in causes.items() if words in text), "see the log")
-
-
-def _freeze(venv: Path) -> dict[str, str]:
-    """Name and version of every installed package."""
-    places = [str(path) for path in (venv / "lib").glob("python*/site-packages")]
-    return {item.name.lower(): item.version for item in importlib.metadata.distributions(path=places)}
+def selected(config: Config, args: argparse.Namespace) -> Sequence[Plan]:
+    """The results that `--system` and `--benchmark` name; each implementation once."""
+    found = {}
+    for item in plan.plans(config):
+        if args.system in (None, item.system.name) and args.benchmark in (None, item.benchmark):
+            found.setdefault(plan.image_file(config, item), item)
+    if not found:
+        plan.of(config, args.system or "", args.benchmark or "")
+    return list(found.values())
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", required=True)
-    parser.add_argument("--benchmark", required=True)
+    which(parser)
+    parser.add_argument("--offline", action="store_true", help="take packages from wheels/ in the build context alone")
+    parser.add_argument(
+        "--download", action="store_true", help="bring the wheels for --offline there, and build nothing"
+    )
+
+
+def which(parser: argparse.ArgumentParser) -> None:
+    """Add `--system`, `--benchmark` and `--config`: which images a verb is about; by default all of the config."""
+    parser.add_argument("--system", help="of one system alone")
+    parser.add_argument("--benchmark", help="of one benchmark alone")
     configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium build --system S --benchmark B`."""
+    """`podium build [--system S] [--benchmark B]`."""
     config = configuration.load(args.config)
-    image = build(config, plan.of(config, args.system, args.benchmark))
-    print(
-        json.dumps(image.as_json(), indent=1)
-        if args.json
-        else f"build {args.benchmark}: {image.reference[:27]}… locked"
-    )
+    with stoppable():
+        return _main(config, args)
+
+
+def _main(config: Config, args: argparse.Namespace) -> int:
+    for item in selected(config, args):
+        if args.download:
+            source = item.result.implementation
+            wheels = container.context(source) / "wheels"
+            environment.download(
+                environment.read_requirements(source / "requirements.txt"), wheels, item.system.gpus_per_node == 0
+            )
+            print(f"build {item.benchmark}: wheels in {wheels}")
+            continue
+        image = build(config, item, args.offline)
+        print(
+            json.dumps(image.as_json(), indent=1)
+            if args.json
+            else f"build {item.benchmark}: {image.reference[:27]}… locked"
+        )
     return 0

@@ -27,7 +27,9 @@ class Image:
 
     An image of engine `process` is a snapshot of `implementation` and a `venv`. A container image has an `id` in the
     store where it was built, a `tag` there, a `digest` (`registry/name@sha256:…`) once it was pushed, `exports` (`sif`,
-    `sqsh`) once it was exported, and `base`, also by digest; `arguments` are those of its build.
+    `sqsh`) once it was exported, and `base`, also by digest; `arguments` are those of its build, `inputs` names all
+    that the build was given. `size` is in bytes. `packages` are Python's, `versions` those of CUDA, cuDNN, NCCL and the
+    framework as far as they are there; `sbom` is the sha256 of the bill of materials beside `image.json`.
     `files` maps each file of the implementation to its sha256; `commit` is None outside a git repository.
     """
 
@@ -47,7 +49,14 @@ class Image:
     workdir: str = ""
     architecture: str = ""
     base: str = ""
+    size: int = 0
     arguments: Mapping[str, str] = field(default_factory=dict)
+    inputs: str = ""
+    system_packages: Mapping[str, str] = field(default_factory=dict)
+    conda_packages: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    licences: Mapping[str, str] = field(default_factory=dict)
+    sbom: str = ""
     exports: Mapping[str, Export] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -68,14 +77,19 @@ def read(path: Path) -> Image:
 
     A container image is held to its lock by the engine that runs it (`engines.of(name).held(image)`).
     """
+    image = parse(path)
+    if image.engine == "process":
+        _check_snapshot(image, path)
+    return image
+
+
+def parse(path: Path) -> Image:
+    """`image.json` as it stands; raises BadInput where there is none."""
     if not path.exists():
         raise BadInput("no image is locked", str(path), "nothing", "podium build")
     value = files.read_json(path)
     exports = {kind: Export(**item) for kind, item in value.get("exports", {}).items()}
-    image = Image(**{**value, "requirements": tuple(value["requirements"]), "exports": exports})
-    if image.engine == "process":
-        _check_snapshot(image, path)
-    return image
+    return Image(**{**value, "requirements": tuple(value["requirements"]), "exports": exports})
 
 
 def _check_snapshot(image: Image, path: Path) -> None:

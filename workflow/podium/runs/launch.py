@@ -14,7 +14,7 @@ from podium.config import Config, System
 from podium.data.verify import problems, refuse_unofficial
 from podium.errors import BadEnvironment, BadInput
 from podium.images import engines, lock
-from podium.images.engines import enroot
+from podium.images.engines import choose, enroot
 from podium.images.lock import Image
 from podium.plan import Plan
 from podium.runs import contract, events, preflight
@@ -26,6 +26,7 @@ from podium.runs.ledger import Attempt
 class Made:
     """What the runs of a result are made with; `fingerprint` names it: change any of it, and a run is another run's."""
 
+    engine: str
     image: Image
     data: Path
     content: manifest.Manifest
@@ -34,23 +35,23 @@ class Made:
 
 def made_with(config: Config, wanted: Plan) -> Made:
     """The image and the data of a result; raises BadInput where one is not what it must be."""
-    image = lock.read(plan.image_file(config, wanted))
+    engine, image = wanted.system.engine, lock.read(plan.image_file(config, wanted))
     # A store of the head node is none of the nodes', which preflight looks at; files and snapshots are the same for
     # all.
-    if wanted.system.launcher == "local" or wanted.system.engine not in ("docker", "podman"):
-        image = engines.of(wanted.system.engine).held(image)
+    if wanted.system.launcher == "local" or engine not in choose.BUILDERS:
+        engine, image = choose.runner(engine, image)
     data = plan.data_folder(config, wanted.dataset)
     content = _checked_data(config, wanted)
     # What a log carries or was made with.
     who = (*asdict(config.submission).values(), wanted.system.name)
     fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
-    return Made(image, data, content, fingerprint)
+    return Made(engine, image, data, content, fingerprint)
 
 
 def start(config: Config, wanted: Plan, made: Made, attempt: Attempt, launcher: Launcher) -> str:
     """Hand an attempt of the ledger to the launcher, or find it where that was begun before; returns the id."""
     home = (plan.result_folder(config, wanted) / str(attempt.number)).absolute()
-    files.write_json(home / "environment.json", _environment(made.image))
+    files.write_json(home / "environment.json", _environment(made))
     id = launcher.submit(_job(config, wanted, made, attempt, home))
     facts = {"system": wanted.system.name, "benchmark": wanted.benchmark, "attempt": attempt.number}
     events.tell(config.root / "runs", "submitted", **facts, id=id, seed=attempt.seed)
@@ -94,9 +95,10 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
         mounts=contract.mounts(made.data, home / "logs"),
         name=name,
         host_memory=tasks > 1,
+        devices=system.devices,
     )
-    engine = engines.of(system.engine)
-    by_pyxis = system.launcher == "slurm" and system.engine == "enroot"
+    engine = engines.of(made.engine)
+    by_pyxis = system.launcher == "slurm" and made.engine == "enroot"
     inside = by_pyxis or system.launcher == "aws_batch"  # the launcher itself starts the container
 
     def command(cores: Sequence[int], gpus: Sequence[int]) -> list[str]:
@@ -144,14 +146,15 @@ def _checked_data(config: Config, wanted: Plan) -> manifest.Manifest:
     return content
 
 
-def _environment(image: Image) -> dict[str, Any]:
+def _environment(made: Made) -> dict[str, Any]:
     """What the run was launched from, beside the system description; the nodes themselves tell in preflight.json."""
     return {
         "host": platform.node(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
-        "python": image.python,
-        "image": image.reference,
-        "packages": dict(image.packages),
+        "python": made.image.python,
+        "engine": made.engine,
+        "image": made.image.reference,
+        "packages": dict(made.image.packages),
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 from typing import Protocol
 
 from podium.images.engines.request import Availability, Mount, Run, name, start
 from podium.images.lock import Image
 
-__all__ = ["NAMES", "Availability", "Engine", "Mount", "Run", "name", "of", "start"]
+__all__ = ["NAMES", "Availability", "Engine", "Mount", "Run", "end", "name", "of", "start"]
 
 NAMES = ("docker", "podman", "apptainer", "enroot", "process")
 
@@ -40,3 +41,9 @@ def of(name: str) -> Engine:
     if name not in NAMES:
         raise KeyError(name)
     return importlib.import_module(f"podium.images.engines.{name}")
+
+
+def end(engine: str, name: str, seconds: int) -> None:
+    """End the container of that name, if it is there, and remove it; it has `seconds` from SIGTERM to SIGKILL."""
+    for command in of(engine).stop(name, seconds):
+        subprocess.run(command, capture_output=True, check=False)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+
+from podium.errors import BadEnvironment
 from podium.images.engines import request, store
 from podium.images.engines.request import Availability, Run
 from podium.images.lock import Image
@@ -10,6 +14,23 @@ from podium.images.lock import Image
 def available() -> Availability:
     """Whether the daemon answers, with the server's version."""
     return request.ask("docker", "version", "--format", "{{.Server.Version}}")
+
+
+def builder() -> str:
+    """The client that can build with BuildKit: with the buildx plugin, or old enough (below 23) to need none.
+
+    Raises BadEnvironment where there is none.
+    """
+    for program in filter(None, (shutil.which("docker"), shutil.which("docker", path="/usr/bin"))):
+        version = re.search(r"version (\d+)", request.output(program, "--version"))
+        if (version and int(version[1]) < 23) or request.output(program, "buildx", "version"):
+            return program
+    raise BadEnvironment(
+        "no client of Docker that can build",
+        "docker with the buildx plugin, or docker below 23",
+        shutil.which("docker") or "no docker on the PATH",
+        "Debian: apt-get install docker.io (from trixie on: docker-cli docker-buildx); or engine podman",
+    )
 
 
 def command(run: Run) -> list[str]:

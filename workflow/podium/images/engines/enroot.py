@@ -1,6 +1,6 @@
 """Engine `enroot`: a .sqsh file, run by an unprivileged user; on Slurm by pyxis, its plugin for srun.
 
-The .sqsh is one that `podium export` makes: its /etc/rc goes to the working directory and executes what it is told.
+The .sqsh is one that `podium export` makes: it has no /etc/rc, so that a command is executed as it stands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def command(run: Run) -> list[str]:
         words += [f"--env=HIP_VISIBLE_DEVICES={_numbers(run)}"]
     elif run.gpus:
         words += [f"--env={VISIBLE[run.devices]}={_numbers(run)}"]
-    return [*words, run.image.exports["sqsh"].path, *_moved(run)]
+    return [*words, run.image.exports["sqsh"].path, "env", f"--chdir={run.folder}", *request.start(run)]
 
 
 def srun_flags(run: Run) -> list[str]:
@@ -58,12 +58,6 @@ def _refuse(run: Run) -> None:
 
 def _numbers(run: Run) -> str:
     return ",".join(map(str, run.gpus))
-
-
-def _moved(run: Run) -> list[str]:
-    """/etc/rc goes to the image's own working directory; `env` goes to another."""
-    words = request.start(run)
-    return words if run.workdir is None else ["env", f"--chdir={run.workdir}", *words]
 
 
 def stop(name: str, seconds: int) -> list[list[str]]:

@@ -40,7 +40,7 @@ class Run:
     `network`: the host's, or none. `read_only`: nothing can be written but to mounts and /tmp.
     `host_memory`: /dev/shm and IPC are the host's, which several containers of one run need to share theirs.
     `limits`: ulimits, -1 for none. `user`: (uid, gid), None for the caller. `workdir`: None for the image's own.
-    `stop_seconds`: between SIGTERM and SIGKILL.
+    `stop_seconds`: between SIGTERM and SIGKILL. `terminal`: a person sits before it.
     """
 
     image: Image
@@ -60,6 +60,7 @@ class Run:
     user: tuple[int, int] | None = None
     workdir: str | None = None
     stop_seconds: int = 30
+    terminal: bool = False
 
     @property
     def folder(self) -> str:
@@ -122,3 +123,12 @@ def ask(*command: str) -> Availability:
         return Availability(False, told[-1] if told else f"{command[0]} ends with status {answer.returncode}")
     told = answer.stdout.strip().splitlines()
     return Availability(True, f"{shutil.which(command[0])} answers", told[0] if told else "")
+
+
+def output(*command: str) -> str:
+    """What a program that must succeed prints; empty where it does not, or is not there."""
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout if answer.returncode == 0 else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from podium import files
@@ -24,6 +25,7 @@ KINDS = {"nvidia": "nvidia.com/gpu", "cdi": "nvidia.com/gpu", "gaudi": "habana.a
 def options(run: Run) -> list[str]:
     """The options of `docker run` and `podman run` that mean the same in both."""
     words = ["--rm", "--init", "--pull=never", "--no-healthcheck", "--entrypoint="]
+    words += ["--interactive", "--tty"] if run.terminal else []
     words += [f"--name={run.name}", f"--label={LABEL}={run.name}"] if run.name else []
     words += [f"--workdir={run.folder}", f"--stop-timeout={run.stop_seconds}"]
     words += [f"--network={'host' if run.network else 'none'}"]
@@ -61,6 +63,28 @@ def content(facts: dict[str, Any]) -> str:
     return "oci:sha256:" + files.hash_json(parts)
 
 
+def names(facts: dict[str, Any]) -> tuple[str, ...]:
+    """The digests (`registry/name@sha256:…`) by which registries know an image, as far as the store remembers."""
+    return tuple(facts.get("RepoDigests") or ())
+
+
+def holds(program: str, image: Image) -> bool:
+    """Whether the store of `program` holds the locked image."""
+    try:
+        held(program, image)
+    except BadInput:
+        return False
+    return True
+
+
+def need_space(program: str, needed: int, what: str) -> None:
+    """Raise BadEnvironment unless the store has `needed` bytes free, where it is on this machine."""
+    place = {"docker": "{{.DockerRootDir}}", "podman": "{{.Store.GraphRoot}}"}[program]
+    folder = request.output(program, "info", "--format", place).strip()
+    if folder and Path(folder).exists():
+        files.need_space(Path(folder), needed, what)
+
+
 def held(program: str, image: Image) -> Image:
     """The image with the id of this store; raises BadInput where none of its names leads to what was locked."""
     found = None
@@ -74,6 +98,6 @@ def held(program: str, image: Image) -> Image:
     raise BadInput(
         f"{program} does not hold the locked image",
         image.reference,
-        f"{image.tag} is {found}" if found else f"no {image.tag}",
+        f"{image.tag} is {found}" if found else f"neither {image.id} nor {image.tag}",
         "podium pull where it was pushed, else podium build",
     )
