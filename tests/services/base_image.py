@@ -63,9 +63,12 @@ def _write_base(archive: Path) -> None:
         status = tarfile.TarInfo("var/lib/dpkg/status")  # what `dpkg-query` in the image lists
         status.size = len(known.encode())
         tar.addfile(status, io.BytesIO(known.encode()))
-        temporary = tarfile.TarInfo("tmp")
-        temporary.type, temporary.mode = tarfile.DIRTYPE, 0o1777
-        tar.addfile(temporary)
+        for folder in ("dev", "home", "mnt/0", "proc", "sys", "tmp"):
+            about = tarfile.TarInfo(folder)
+            about.type, about.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(about)
+        for name in ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf"):  # mounted over by some engines
+            tar.addfile(tarfile.TarInfo(name))
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,14 @@ def _daemon(program: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="podium-docker-") as place, _in_memory(place):
         address = f"unix://{place}/socket"
         words = ["dockerd", "--host", address, "--pidfile", f"{place}/pid", "--data-root", f"{place}/data"]
-        words += ["--exec-root", f"{place}/exec", "--bridge=none", "--iptables=false", "--ip6tables=false"]
+        words += [
+            "--exec-root",
+            f"{place}/exec",
+            "--bridge=none",
+            "--iptables=false",
+            "--ip6tables=false",
+            "--max-download-attempts=1",
+        ]
         log = Path(place) / "log"
         with log.open("wb") as writer:
             daemon = subprocess.Popen(words, stdout=writer, stderr=writer, stdin=subprocess.DEVNULL)
@@ -82,4 +89,5 @@ def _in_memory(place: str) -> Iterator[None]:
     try:
         yield
     finally:
-        output("umount", "--recursive", place)  # with the network namespace that dockerd mounts in it
+        # With the network namespace that dockerd mounts in it.
+        output("umount", "--recursive", place)

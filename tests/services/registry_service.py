@@ -58,6 +58,15 @@ def _answers(port: int) -> bool:
     return False
 
 
+# As the distribution specification words them.
+ERRORS = {
+    401: '{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}',
+    404: '{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}',
+    429: '{"errors": [{"code": "TOOMANYREQUESTS", "message": "you have reached your pull rate limit"}]}',
+}
+JSON = {"Content-Type": "application/json"}
+
+
 class Faulty:
     """A registry that hands everything on to a good one, but for what `fault` says: a status for every manifest, or
     `cut`, which ends the answer in the middle of each layer."""
@@ -71,7 +80,7 @@ class Faulty:
 
             def do_GET(self) -> None:
                 if isinstance(outer.fault, int) and "/manifests/" in self.path:
-                    return self._answer(outer.fault, b'{"errors":[{"code":"PLANTED","message":"planted"}]}', {})
+                    return self._answer(outer.fault, ERRORS.get(outer.fault, "planted").encode(), JSON)
                 headers = {"Accept": value} if (value := ", ".join(self.headers.get_all("Accept") or [])) else {}
                 request = urllib.request.Request(f"http://{address}{self.path}", headers=headers, method=self.command)
                 try:
@@ -94,7 +103,7 @@ class Faulty:
                 self.end_headers()
                 if self.command == "HEAD":
                     return
-                if outer.fault == "cut" and "/blobs/" in self.path and len(body) > 10_000:
+                if outer.fault == "cut" and "/blobs/" in self.path and len(body) > 200:
                     self.wfile.write(body[: len(body) // 2])
                     self.close_connection = True
                     return

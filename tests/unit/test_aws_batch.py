@@ -144,7 +144,7 @@ def test_a_refusal_and_a_missing_image_are_bad_input(stubbed, tmp_path):
     with pytest.raises(BadInput, match="no image"):
         aws_batch.AwsBatch(Options("q", "s3://b")).submit(job(tmp_path))
     with pytest.raises(BadInput, match="cannot run on AWS Batch"):
-        aws_batch.options(System("x", 1, 0, "aws_batch", "docker", 1, {}, {"queue": "q"}, {}, {}))
+        aws_batch.options(System("x", 1, 0, "aws_batch", "docker", "nvidia", 1, {}, {"queue": "q"}, {}, {}))
 
 
 def test_no_credentials_are_a_matter_of_the_environment(tmp_path, monkeypatch):

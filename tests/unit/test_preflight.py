@@ -55,7 +55,7 @@ DCGM = {
         ]
     }
 }
-SYSTEM = System("x", 1, 8, "slurm", "process", 1, {}, {}, {}, {})
+SYSTEM = System("x", 1, 8, "slurm", "process", "nvidia", 1, {}, {}, {}, {})
 GOOD = Facts(
     gpus=tuple(nodes.gpus(SMI)), links={n: [True] * 18 for n in range(8)}, synchronised=True, offset=1e-5, memory=10**12
 )

@@ -176,6 +176,7 @@ def _drive(
         gpus=made.wants.gpus,
         memory_gigabytes=config.reproduce.memory_gigabytes,
         programs=programs,
+        slurm=system.launcher == "slurm",
         shims=(str(place / drive.SHIMS), *drive.python()),
         path=f"{programs[0]}/bin:{sandbox.PATH}" if programs else "",
     )

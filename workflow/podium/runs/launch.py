@@ -18,7 +18,7 @@ from podium.images.engines import choose, enroot
 from podium.images.lock import Image
 from podium.plan import Plan
 from podium.runs import contract, events, preflight
-from podium.runs.launchers import Job, Launcher, aws_requests
+from podium.runs.launchers import Job, Launcher
 from podium.runs.ledger import Attempt
 
 
@@ -86,6 +86,8 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
     (home / "logs").mkdir(exist_ok=True)
     environment = contract.environment(config, wanted, attempt.seed) | contract.ranks(system.nodes * tasks)
     if system.launcher == "aws_batch":
+        from podium.runs.launchers import aws_requests
+
         environment |= aws_requests.places(aws_requests.Options(**system.aws_batch))
     name = engines.name(home) + ("-@RANK@" if system.nodes * tasks > 1 else "")
     run = engines.Run(

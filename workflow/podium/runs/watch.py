@@ -56,7 +56,7 @@ class _Watcher:
         self.config, self.wanted, self.attempt = config, wanted, attempt
         self.launcher, self.id, self.home = launcher, id, home
         self.runs = config.root / "runs"
-        self.log = Follower(home)
+        self.log = Follower(home, wanted.task.key)
         self.begun: float | None = None  # when it began to run, by this machine's monotonic clock
         self.reported: set[str] = set()
 

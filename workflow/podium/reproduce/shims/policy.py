@@ -19,6 +19,7 @@ class Policy:
     may be mounted. `always` are variables that every container gets, whether the scripts pass them on or not.
     `prefix` makes fixed container names unique. `programs` are folders of programs that a sandbox as a container needs,
     first on its `path`; `shims` those that scripts outside of containers need: ours, and the Python that runs them.
+    `slurm` says that the run is a job of Slurm, in which alone steps may be started.
     """
 
     engine: str
@@ -35,6 +36,7 @@ class Policy:
     programs: tuple[str, ...] = ()
     path: str = ""
     shims: tuple[str, ...] = ()
+    slurm: bool = False
 
     def may(self, source: str) -> str:
         """ro or rw for a folder that may be mounted; empty for one that may not."""

@@ -98,6 +98,8 @@ def srun(call: Call, policy: Policy, containers: Containers) -> Outcome:
     """What becomes of `srun …`: a step that shares the allocation with ours."""
     parsed = _parse(call.words[1:])
     words = parsed.words
+    if not policy.slurm:
+        return refused("srun", "this run is no job of Slurm", 1)
     if not words:
         return refused("srun", "it names no program", 1)
     if words[0] in CHECKS:
@@ -134,6 +136,8 @@ def srun(call: Call, policy: Policy, containers: Containers) -> Outcome:
 def scontrol(call: Call, policy: Policy, containers: Containers) -> Outcome:
     """Only questions, and `show job` answers with the place of the script that is run."""
     words = call.words[1:]
+    if not policy.slurm:
+        return refused("scontrol", "this run is no job of Slurm", 1)
     if words[:1] == ("show",) and words[1:2] and words[1] in SHOWN:
         if words[1] == "job":
             return Answer(f"JobId={call.environment.get('SLURM_JOB_ID', '0')}\n   Command={policy.code}/run.sub")
