@@ -44,20 +44,18 @@ def _common(group: Sequence[Verdict], verdicts: Sequence[Verdict]) -> tuple[str,
     """What the worse ones of a group have in common, that the others have not."""
     every = {(verdict.series.system, verdict.series.benchmark) for verdict in verdicts if verdict.word != NO_DATA}
     worse = {(verdict.series.system, verdict.series.benchmark) for verdict in group}
-    systems, benchmarks = {system for system, _ in worse}, {benchmark for _, benchmark in worse}
-    whole_systems = {pair for pair in every if pair[0] in systems}
-    whole_benchmarks = {pair for pair in every if pair[1] in benchmarks}
-    if worse == whole_systems and len(worse) > len(systems):
-        others = len({system for system, _ in every}) - len(systems)
-        which = ", ".join(sorted(systems))
-        rest = "" if others else "; there is no other system to compare with"
-        return "system", f"all benchmarks of {which}: the system (driver, firmware, settings, storage){rest}"
-    if worse == whole_benchmarks and len(worse) > len(benchmarks):
-        return "software", f"{', '.join(sorted(benchmarks))} on all systems: its image or its data"
-    shown = ", ".join(sorted(f"{system}/{benchmark}" for system, benchmark in worse))
-    if len(whole_systems) > len(worse) and len(systems) == 1:
-        return (
-            "software",
-            f"{shown} and not the other benchmarks of the system: its image, its data, or what it alone uses",
-        )
+    systems, benchmarks = sorted({system for system, _ in worse}), sorted({benchmark for _, benchmark in worse})
+    of_systems = {pair for pair in every if pair[0] in systems}
+    of_benchmarks = {pair for pair in every if pair[1] in benchmarks}
+    shown = ", ".join(f"{system}/{benchmark}" for system, benchmark in sorted(worse))
+    if len(systems) > 1 and worse == of_benchmarks:
+        return "software", f"{', '.join(benchmarks)} on all systems: its image or its data"
+    if len(worse) > len(systems) and 2 * len(worse) > len(of_systems):
+        count = "all" if worse == of_systems else f"{len(worse)} of {len(of_systems)}"
+        elsewhere = sorted({system for system, _ in of_benchmarks - worse} - set(systems))
+        compared = f"; not on {', '.join(elsewhere)}" if elsewhere else "; no other system runs them"
+        what = "the system (driver, firmware, settings, storage)"
+        return "system", f"{count} benchmarks of {', '.join(systems)}: {what}{compared}"
+    if len(of_systems) > len(worse):
+        return "software", f"{shown} and not the other benchmarks there: its image, its data, or what it alone uses"
     return "unknown", f"{shown}: with no other benchmark or system to compare, it may be the system or the software"
