@@ -71,8 +71,8 @@ def spend(config: Config, night: str) -> Night:
             place = f"{wanted.system.name}/{wanted.benchmark} run {number + 1} of {wanted.attempts}"
             try:
                 record, environment = _one(own, wanted, one, night, number, root)
-            except PodiumError as error:
-                missing.append(f"{place}: {error.thing}: {error.found}")
+            except (PodiumError, OSError) as error:
+                missing.append(f"{place}: {_why(error)}")
                 continue
             records.append(record)
             notes += [f"{place}: {what}" for what in record.notes]
@@ -82,9 +82,14 @@ def spend(config: Config, night: str) -> Night:
                 history.write(root, record, environment)
             except PodiumError as error:
                 unwritten.append(record)
-                missing.append(f"{place}: its record is not in the history ({error.thing}: {error.found})")
+                missing.append(f"{place}: its record is not in the history ({_why(error)})")
             print(_line(place, record), file=sys.stderr, flush=True)
     return Night(night, tuple(records), tuple(unwritten), tuple(missing), tuple(notes))
+
+
+def _why(error: Exception) -> str:
+    """An error in a line."""
+    return f"{error.thing}: {error.found}" if isinstance(error, PodiumError) else str(error)
 
 
 def _own(config: Config, night: str) -> Config:
@@ -103,8 +108,8 @@ def _prepared(config: Config, night: str, one: NightlyResult, missing: list[str]
             return None
         try:
             files.write_json(target, files.read_json(source))
-        except PodiumError as error:
-            missing.append(f"{one.system}/{one.benchmark}: {error.thing}: {error.found}")
+        except (PodiumError, OSError, ValueError) as error:
+            missing.append(f"{one.system}/{one.benchmark}: {source}: {_why(error)}")
             return None
     return wanted
 
