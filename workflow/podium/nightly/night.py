@@ -18,6 +18,7 @@ from typing import Any
 from podium import files, plan
 from podium.config import Config, NightlyResult
 from podium.errors import BadInput, PodiumError
+from podium.images import lock
 from podium.nightly import facts, history, measure
 from podium.nightly.history import Record
 from podium.plan import Plan
@@ -145,7 +146,9 @@ def _one(own: Config, wanted: Plan, one: NightlyResult, night: str, number: int,
             raise
         attempt = ended[-1]
     said = facts.of_nodes(root.parent / "preflight" / wanted.system.name, attempt.record["nodes"])
-    environment = {**looked["facts"], **launched(folder / str(attempt.number)), **said}
+    image = lock.parse(plan.image_file(own, wanted)).as_json()
+    inside = {fact: image[fact] for fact in ("base", "commit", "versions", "system_packages") if image[fact]}
+    environment = {**looked["facts"], **launched(folder / str(attempt.number)), **inside, **said}
     values = (label(wanted, one), one, night, root, files.hash_json(environment))
     return describe(folder, attempt, *values, looked["health"]), environment
 
