@@ -64,7 +64,7 @@ bench-verdicts: env
 # As the implementations' tests, in the demo's image.
 bench-train: env
 	$(BIN)/podium build --system demo-host --benchmark resnet
-	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train.py
+	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train
 
 clean:
 	rm -rf work .snakemake
