@@ -78,6 +78,8 @@ def _daemon(program: str) -> Iterator[str]:
         finally:
             daemon.terminate()
             daemon.wait(timeout=60)
+            # What a container in the host's network leaves mounted.
+            subprocess.run(["umount", f"{place}/exec/netns/default"], capture_output=True, check=False)
 
 
 @contextlib.contextmanager

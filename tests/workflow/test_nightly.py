@@ -125,7 +125,9 @@ def test_bisection_over_commits_names_the_slow_one_and_leaves_the_checkout_alone
         (source / "extra_sleep").write_text(extra or "0")
         subprocess.run([*git, "add", "-A"], check=True)
         subprocess.run([*git, "commit", "-qm", f"sleep {extra}"], check=True)
-        commits.append(subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip())
+        commits.append(
+            subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        )
     (source / "extra_sleep").write_text("left lying here")
     assert nightly(config, "bisect", *ARGUMENTS, "--json", "--commits", "--good", commits[0], "--bad", "HEAD") == 1
     told = answer(capsys)
