@@ -32,9 +32,7 @@ def report(submissions: Sequence[Submission]) -> str:
 def _suite(name: str, cases: Sequence[tuple[str, Iterable[Finding]]]) -> str:
     failed = sum(any(finding.level == ERROR for finding in found) for _, found in cases)
     body = "".join(_case(name, case, list(found)) for case, found in cases)
-    return (
-        f"<testsuite name={quoted(name)} tests={quoted(len(cases))} failures={quoted(failed)}>\n{body}</testsuite>\n"
-    )
+    return f"<testsuite name={quoted(name)} tests={quoted(len(cases))} failures={quoted(failed)}>\n{body}</testsuite>\n"
 
 
 def _case(suite: str, name: str, found: Sequence[Finding]) -> str:
