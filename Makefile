@@ -7,7 +7,8 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations test-services bench-demo bench-data bench-verdicts bench-train clean
+BENCHES := bench-demo bench-data bench-train bench-images bench-runs bench-verdicts bench-package bench-nightly
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations test-services $(BENCHES) clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -27,6 +28,15 @@ env: .venv/pins
 .venv/pins-test: .venv/pins requirements-test.txt requirements-pytest.txt
 	$(PIP) --requirement requirements-test.txt
 	cp requirements-test.txt $@
+
+# Preparation steps as jobs of Slurm; runs need nothing of it.
+.venv/pins-slurm: .venv/pins requirements-slurm.txt
+	$(PIP) --requirement requirements-slurm.txt
+	cp requirements-slurm.txt $@
+
+ifeq ($(PROFILE),profiles/slurm)
+demo: .venv/pins-slurm
+endif
 
 test: check test-unit test-golden test-workflow test-implementations
 
@@ -61,10 +71,16 @@ bench-data: env
 bench-verdicts: env
 	$(BIN)/python tests/bench/verdicts.py
 
+bench-runs: .venv/pins-test
+	$(BIN)/python tests/bench/runs.py
+
 # As the implementations' tests, in the demo's image.
 bench-train: env
 	$(BIN)/podium build --system demo-host --benchmark resnet
 	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train.py
+
+bench-nightly: env
+	$(BIN)/python tests/bench/nightly.py
 
 clean:
 	rm -rf work .snakemake

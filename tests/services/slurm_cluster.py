@@ -35,6 +35,7 @@ class Cluster:
 
     folder: Path
     accounting: bool
+    cpus: int = 8  # that each node says it has
     daemons: dict[str, subprocess.Popen] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
 
@@ -120,7 +121,10 @@ class Cluster:
             return ["slurmdbd", "-D"], lambda: self._ends_well("sacctmgr", "-n", "show", "cluster")
         if name == "slurmctld":
             return ["slurmctld", "-D"], lambda: self._ends_well("scontrol", "ping")
-        return ["slurmd", "-D", "-N", name], lambda: self._answers(name)
+        # Snakemake's plugin takes SLURM_CONF from its jobs, whose srun then reads /etc/slurm: there it finds this
+        # cluster.
+        alone = ["unshare", "--mount", "sh", "-c", f"mount --bind {folder} /etc/slurm && exec slurmd -D -N {name}"]
+        return alone, lambda: self._answers(name)
 
     def _ends_well(self, *words: str) -> bool:
         return subprocess.run(words, env=self.environment(), capture_output=True, check=False).returncode == 0
@@ -131,9 +135,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, accounting: bool) -> Iterator[Cluster]:
+def cluster(folder: Path, accounting: bool, cpus: int = 8) -> Iterator[Cluster]:
     """A cluster in `folder` (a short path: sockets have at most 107 bytes), ended with all its jobs."""
-    made = Cluster(folder, accounting)
+    made = Cluster(folder, accounting, cpus)
     made.ports = dict(zip(("slurmctld", "slurmdbd", *NODES), _free_ports(2 + len(NODES)), strict=True))
     _write(made)
     try:
@@ -175,6 +179,7 @@ def _make_database(made: Cluster) -> None:
 def _write(made: Cluster) -> None:
     folder = made.folder
     (folder / "state").mkdir()
+    Path("/etc/slurm").mkdir(exist_ok=True)
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o600)
     accounting = "AccountingStorageType=accounting_storage/none"
@@ -201,8 +206,8 @@ LogFile={folder}/slurmdbd.log
         )
         (folder / "slurmdbd.conf").chmod(0o600)
     nodes = "\n".join(
-        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={made.ports[name]} CPUs=8 RealMemory=2000 "
-        f"Gres=gpu:{GPUS} State=UNKNOWN"
+        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={made.ports[name]} CPUs={made.cpus} "
+        f"RealMemory=2000 Gres=gpu:{GPUS} State=UNKNOWN"
         for name in NODES
     )
     made.conf.write_text(

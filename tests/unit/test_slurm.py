@@ -213,5 +213,7 @@ def test_the_variables_of_an_allocation_around_podium_are_not_passed_on(monkeypa
 
 
 def test_the_options_of_a_system_are_those_of_the_config():
-    system = System("x", 1, 8, "slurm", "process", 1, {"partition": "gpu", "extra": ["--licenses=a"]}, {})
+    system = System(
+        "x", 1, 8, "slurm", "process", "nvidia", 1, {"partition": "gpu", "extra": ["--licenses=a"]}, {}, {}, {}
+    )
     assert slurm.options(system, Path("c.yaml")) == Options(partition="gpu", extra=("--licenses=a",))

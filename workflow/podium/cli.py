@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shell": ("podium.images.shell", "a shell, or a command, in an image as a run would find it"),
     "describe": ("podium.package.system", "collect the system description from the nodes and the config"),
     "run": ("podium.runs.run", "launch one attempt and record it; --watch shows all"),
+    "preflight": ("podium.runs.preflight", "whether this node is fit for a run; --list: what is known of all"),
     "cancel": ("podium.runs.cancel", "end runs that go on, and record that they were ended"),
     "check": ("podium.verdict.check", "the official verdict on a submission, a round, a result, or a log"),
     "explain": ("podium.verdict.explain", "a rule that a finding names: what it asks, where it stands, how to mend it"),

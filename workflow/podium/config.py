@@ -45,6 +45,8 @@ class System:
     devices: str
     threads: int
     slurm: Mapping[str, Any]
+    aws_batch: Mapping[str, Any]
+    preflight: Mapping[str, Any]
     description: Mapping[str, Any]
 
 
@@ -119,6 +121,7 @@ class Images:
     arguments: Mapping[str, str]
     secrets: Mapping[str, Path]
     registry: str | None
+    offline: bool
 
 
 @dataclass(frozen=True)
@@ -361,6 +364,7 @@ def _images(value: Mapping[str, Any]) -> Images:
         arguments={name: str(item) for name, item in value["arguments"].items()},
         secrets={name: Path(path).expanduser() for name, path in value["secrets"].items()},
         registry=value.get("registry"),
+        offline=value["offline"],
     )
 
 

@@ -1,5 +1,5 @@
 """
-Runs: each wanted run of each result, launched, watched and recorded.
+Runs: each wanted run of each result, launched, watched and recorded; one job of Snakemake each, wherever it trains.
 
 REQUIRED INPUTS: a locked image, a verified data set
 OUTPUTS:
@@ -12,6 +12,11 @@ and after one that failed. `podium run` decides whether anything is to be launch
 RESULTS = {(item.system.name, item.benchmark): item for item in PLANS}
 
 
+def cores_here(system):
+    """The cores of this machine that a run takes: those that it trains on, or the little that waiting takes."""
+    return system.threads if system.launcher == "local" else 1
+
+
 rule run_attempt:
     """Make sure that one run is recorded. Status 1 is a run that missed its target: a record like any other."""
     input:
@@ -19,8 +24,9 @@ rule run_attempt:
         data=lambda w: verify.verified_file(plan.layout_folder(CONFIG, RESULTS[w.system, w.benchmark].dataset)),
     output:
         CONFIG.root / "runs" / "{system}" / "{benchmark}" / "{attempt}" / "stamp.json",
+    localrule: True  # it waits: on Slurm the run is a job of its own, which `podium run` submits
     priority: lambda w: -int(w.attempt)  # launched in the order of their numbers
-    threads: lambda w: RESULTS[w.system, w.benchmark].system.threads
+    threads: lambda w: cores_here(RESULTS[w.system, w.benchmark].system)
     params:
         submission=CONFIG.submission,
         config=lambda w: RESULTS[w.system, w.benchmark].result.config,

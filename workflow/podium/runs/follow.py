@@ -24,7 +24,7 @@ _LOSS = re.compile(rb"\bloss\b[\"'\s:=]{1,4}(nan|[-+]?inf)\b", re.IGNORECASE)
 
 @dataclass
 class Follower:
-    """One attempt's log, read bit by bit; `folder` is the attempt's.
+    """One attempt's log, read bit by bit; `folder` is the attempt's, `key` that of its evaluations.
 
     `quality` is the last evaluation, `place` where it was (epochs or samples), `started` the time of run_start in
     milliseconds, `not_a_number` the first value that was none, `changed` when the log last grew (this machine's
@@ -32,6 +32,7 @@ class Follower:
     """
 
     folder: Path
+    key: str = logs.QUALITY
     started: float | None = None
     stopped: bool = False
     samples: float | None = None
@@ -103,8 +104,8 @@ class Follower:
             case "block_stop" if self._block is not None:
                 self.blocks.append((line.timestamp - self._block) / 1000)
                 self._block = None
-            case "eval_accuracy":
-                self.quality = self._number(value, "eval_accuracy", self.quality)
+            case self.key:
+                self.quality = self._number(value, self.key, self.quality)
                 self.place = self._number(place.get("epoch_num", place.get("samples_count")), None, self.place) or 0.0
             case "train_loss" | "loss":
                 self.loss = self._number(value, line.key, self.loss)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from podium import files, manifest, plan
-from podium.config import Config
+from podium.config import Config, System
 from podium.data.verify import problems, refuse_unofficial
-from podium.errors import BadInput
+from podium.errors import BadEnvironment, BadInput
 from podium.images import engines, lock
 from podium.images.engines import choose, enroot
 from podium.images.lock import Image
 from podium.plan import Plan
-from podium.runs import contract, events
+from podium.runs import contract, events, preflight
 from podium.runs.launchers import Job, Launcher
 from podium.runs.ledger import Attempt
 
@@ -47,24 +48,47 @@ def made_with(config: Config, wanted: Plan) -> Made:
     return Made(engine, image, data, content, fingerprint)
 
 
-def start(
-    config: Config, wanted: Plan, made: Made, attempt: Attempt, launcher: Launcher, avoid: tuple[str, ...]
-) -> str:
+def start(config: Config, wanted: Plan, made: Made, attempt: Attempt, launcher: Launcher) -> str:
     """Hand an attempt of the ledger to the launcher, or find it where that was begun before; returns the id."""
     home = (plan.result_folder(config, wanted) / str(attempt.number)).absolute()
     files.write_json(home / "environment.json", _environment(made))
-    id = launcher.submit(_job(config, wanted, made, attempt, home, avoid))
+    id = launcher.submit(_job(config, wanted, made, attempt, home))
     facts = {"system": wanted.system.name, "benchmark": wanted.benchmark, "attempt": attempt.number}
     events.tell(config.root / "runs", "submitted", **facts, id=id, seed=attempt.seed)
     return id
 
 
-def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path, avoid: tuple[str, ...]) -> Job:
+def check_here(config: Config, wanted: Plan) -> None:
+    """Raise BadEnvironment where this machine is to run an attempt itself and is not fit for it."""
+    if wanted.system.launcher != "local" or preflight.wanted(wanted.system).when == "never":
+        return
+    if found := preflight.node(config, wanted.system):
+        raise BadEnvironment(
+            f"this machine is not fit for a run of {wanted.benchmark}",
+            "what systems.<name>.preflight asks for",
+            "; ".join(found),
+            f"podium preflight --system {wanted.system.name} --config {config.path}",
+        )
+
+
+def _before(config: Config, system: System) -> tuple[str, ...]:
+    """The look at each node of an allocation; it needs this Python and this config on a file system that they see."""
+    if system.launcher != "slurm" or preflight.wanted(system).when == "never":
+        return ()
+    words = ("preflight", "--system", system.name, "--config", str(config.path.absolute()))
+    return ("env", f"--chdir={Path.cwd()}", sys.executable, "-m", "podium", *words)
+
+
+def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path) -> Job:
     system = wanted.system
     # On one node the implementation starts its processes itself; on several, the launcher starts one for each GPU.
     tasks = system.slurm.get("tasks_per_node") or (max(1, system.gpus_per_node) if system.nodes > 1 else 1)
     (home / "logs").mkdir(exist_ok=True)
     environment = contract.environment(config, wanted, attempt.seed) | contract.ranks(system.nodes * tasks)
+    if system.launcher == "aws_batch":
+        from podium.runs.launchers import aws_requests
+
+        environment |= aws_requests.places(aws_requests.Options(**system.aws_batch))
     name = engines.name(home) + ("-@RANK@" if system.nodes * tasks > 1 else "")
     run = engines.Run(
         image=made.image,
@@ -77,24 +101,28 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path,
     )
     engine = engines.of(made.engine)
     by_pyxis = system.launcher == "slurm" and made.engine == "enroot"
+    inside = by_pyxis or system.launcher == "aws_batch"  # the launcher itself starts the container
 
     def command(cores: Sequence[int], gpus: Sequence[int]) -> list[str]:
         placed = replace(run, cores=tuple(cores), gpus=tuple(gpus))
-        return engines.start(placed) if by_pyxis else engine.command(placed)
+        return engines.start(placed) if inside else engine.command(placed)
 
     digest = files.hash_json((str(home), attempt.seed, made.fingerprint))
     return Job(
         name=f"podium-{wanted.benchmark}-{attempt.number}-{digest[:12]}",
         folder=home,
         command=command,
-        after=tuple(map(tuple, engine.stop(name, run.stop_seconds))),
+        before=_before(config, system),
+        after=() if inside else tuple(map(tuple, engine.stop(name, run.stop_seconds))),
         flags=tuple(enroot.srun_flags(run)) if by_pyxis else (),
         nodes=system.nodes,
         tasks=tasks,
         gpus=system.gpus_per_node,
         threads=system.threads,
         minutes=wanted.result.time_limit_minutes,
-        avoid=avoid,
+        image=made.image.digest,
+        data=made.data.absolute(),
+        avoid=tuple(preflight.unfit(config, system)),
     )
 
 

@@ -47,6 +47,7 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
                 return see_through(config, wanted, made, attempt)
         if wanted.result.stop_when_lost and (why := attempts.lost(config, wanted, made.fingerprint)):
             raise _lost(config, wanted, number, why)
+        launch.check_here(config, wanted)
         files.need_space(folder, 50_000_000, "the log of a run")
         attempt = ledger.launch(folder, number, made.fingerprint, wanted.attempts)
         for failed in known:
@@ -65,7 +66,7 @@ def see_through(config: Config, wanted: Plan, made: Made, attempt: Attempt) -> A
     home = plan.result_folder(config, wanted) / str(attempt.number)
     job = files.read_json(home / JOB) if (home / JOB).exists() else {"id": None}
     launcher = launchers.of(config, wanted.system)
-    id = job["id"] or launch.start(config, wanted, made, attempt, launcher, ())
+    id = job["id"] or launch.start(config, wanted, made, attempt, launcher)
     return finish(config, wanted, made, attempt, watch.wait(config, wanted, attempt, launcher, id, home))
 
 

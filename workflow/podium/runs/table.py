@@ -59,12 +59,13 @@ class Table:
         begun = {item.wanted for item in attempts}
         place = {"system": wanted.system.name, "benchmark": wanted.benchmark}
         rows = [
-            place | {"run": item.wanted, "attempt": item.number} | self._row(folder, item, usual) for item in attempts
+            place | {"run": item.wanted, "attempt": item.number} | self._row(folder, item, usual, wanted.task.key)
+            for item in attempts
         ]
         rows += [place | {"run": number, "state": "wanted"} for number in range(wanted.attempts) if number not in begun]
         return sorted(rows, key=lambda row: (row["run"], row.get("attempt", -1)))
 
-    def _row(self, folder: Path, attempt: Attempt, usual: float | None) -> dict[str, Any]:
+    def _row(self, folder: Path, attempt: Attempt, usual: float | None, key: str) -> dict[str, Any]:
         home = folder / str(attempt.number)
         if record := attempt.record:
             shown = {key: record.get(key) for key in ("job", "minutes", "quality")}
@@ -73,7 +74,7 @@ class Table:
         if not (home / JOB).exists():
             return {"state": "open", "note": "not launched, or its folder was removed"}
         job = files.read_json(home / JOB)
-        log = self.logs.setdefault(home, Follower(home))
+        log = self.logs.setdefault(home, Follower(home, key))
         log.look()
         minutes = None if log.started is None else max(0.0, time.time() - log.started / 1000) / 60
         state, told = self._state(home, job)

@@ -14,9 +14,9 @@ from typing import Any
 from podium.config import Config
 from podium.errors import BadEnvironment
 from podium.plan import Plan
-from podium.runs import events, launchers, table
+from podium.runs import events, launchers, preflight, table
 from podium.runs.follow import Follower
-from podium.runs.launchers import CANCELLED, ENDED, NODES, TOLD, UNKNOWN, Launcher, State, board
+from podium.runs.launchers import CANCELLED, ENDED, NODES, RUNNING, TOLD, UNKNOWN, Launcher, State, board
 from podium.runs.ledger import Attempt
 
 # Between two looks at the attempt's folder: short for a run of seconds, long for one of hours.
@@ -56,7 +56,7 @@ class _Watcher:
         self.config, self.wanted, self.attempt = config, wanted, attempt
         self.launcher, self.id, self.home = launcher, id, home
         self.runs = config.root / "runs"
-        self.log = Follower(home)
+        self.log = Follower(home, wanted.task.key)
         self.begun: float | None = None  # when it began to run, by this machine's monotonic clock
         self.reported: set[str] = set()
 
@@ -74,7 +74,7 @@ class _Watcher:
                     return self._ended(state)
                 if state.phase == UNKNOWN and not self.launcher.interval:
                     raise self._elsewhere(state)
-            self._note_start(now)
+            self._note_start(now, state)
             if now - looked >= LONGEST:
                 looked = now
                 self.log.look()
@@ -96,6 +96,10 @@ class _Watcher:
         """It wrote its status. Where that is bad and the log has no end, the scheduler may know what befell it."""
         self.log.look()
         status = launchers.exit_status(self.home)
+        if status == launchers.UNFIT:
+            unfit = preflight.unfit(self.config, self.wanted.system)
+            told = "; ".join(f"{node}: {', '.join(found)}" for node, found in unfit.items())
+            return self.ending("node not fit", told or "podium preflight could not be run there, see the output")
         if status == 0 or self.log.stopped or not self.launcher.interval:
             return self.ending("", f"exit status {status}")
         deadline = time.monotonic() + LATE
@@ -108,7 +112,10 @@ class _Watcher:
 
     def _ended(self, state: State) -> Ending:
         """The scheduler says so. A job that ended by itself left its status, which a file system may show late."""
-        deadline = time.monotonic() + (LATE if self.launcher.interval and not state.cause else 0)
+        self.launcher.collect(self.id, self.home)
+        list(self.home.iterdir())
+        began = (self.home / NODES).exists() and not state.cause
+        deadline = time.monotonic() + (LATE if self.launcher.interval and began else 0)
         while launchers.exit_status(self.home) is None and time.monotonic() < deadline:
             list(self.home.iterdir())  # NFS reads a folder anew where it is listed
             time.sleep(0.5)
@@ -116,9 +123,10 @@ class _Watcher:
             return self.ending(state.cause or "lost", state.told or "it left no exit status")
         return self.ending(state.cause, state.told)
 
-    def _note_start(self, now: float) -> None:
-        if self.begun is None and (self.home / NODES).exists():
-            age = time.time() - (self.home / NODES).stat().st_mtime  # it may have begun before we looked
+    def _note_start(self, now: float, state: State) -> None:
+        path = self.home / NODES
+        if self.begun is None and (path.exists() or state.phase == RUNNING):
+            age = time.time() - path.stat().st_mtime if path.exists() else 0.0  # it may have begun before we looked
             self.begun = now - max(0.0, age)
             self.log.changed = now
             self._event("started", nodes=launchers.nodes(self.home))

@@ -19,6 +19,7 @@ from podium.errors import BadInput
 
 JOB, STATUS, OUTPUT, SCRIPT, NODES = "job.json", "exit_status", "output.log", "job.sh", "nodes"
 CANCELLED = "cancelled"  # there where `podium cancel` ended the job
+UNFIT = 66  # exit status of a job that did not begin: a node did not pass what came before
 TOLD = "told_to_stop"  # there where the scheduler told the job that its time is nearly up, or that it is cancelled
 
 PENDING, RUNNING, ENDED, UNKNOWN = "pending", "running", "ended", "unknown"
@@ -32,10 +33,11 @@ class Job:
     """One attempt as a launcher gets it.
 
     `name` is of this attempt alone, in the whole world; `folder` its folder, absolute, seen by all its nodes. `command`
-    gives what starts one task, from the numbers of its cores (empty: not pinned) and of its accelerators; `after` are
-    commands for when it has ended, whatever their statuses; `flags` are srun's for a container (pyxis). Every node has
-    `tasks`, each with `threads` cores, and `gpus` accelerators. `minutes` is the most that it may take, `avoid` are
-    nodes that must not get it.
+    gives what starts one task, from the numbers of its cores (empty: not pinned) and of its accelerators; `before` is
+    run once on each node, and the task begins only where it ends well on all; `after` are commands for when
+    it has ended, whatever their statuses; `flags` are srun's for a container (pyxis). Every node has `tasks`, each with
+    `threads` cores, and `gpus` accelerators. `minutes` is the most that it may take, `avoid` are nodes that must not
+    get it; `image` (in a registry) and `data` are for nodes that do not see our files.
 
     Of several tasks, each finds in its words who it is: `@RANK@` and so on (RANKS) are replaced where it starts.
     """
@@ -43,6 +45,7 @@ class Job:
     name: str
     folder: Path
     command: Callable[[Sequence[int], Sequence[int]], Sequence[str]]
+    before: tuple[str, ...] = ()
     after: tuple[tuple[str, ...], ...] = ()
     flags: tuple[str, ...] = ()
     nodes: int = 1
@@ -51,6 +54,8 @@ class Job:
     threads: int = 1
     minutes: float = 1440
     avoid: tuple[str, ...] = ()
+    image: str = ""
+    data: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,9 @@ class Launcher(Protocol):
     def cancel(self, id: str, stacks: bool = False) -> None:
         """End this job and no other; with `stacks` its Python processes first print where they are."""
 
+    def collect(self, id: str, folder: Path) -> None:
+        """Bring what an ended job left into its attempt's folder, where its nodes do not see that themselves."""
+
 
 def of(config: Config, system: System) -> Launcher:
     """The launcher that the config names for a system; raises BadInput for one that the system cannot be run by."""
@@ -88,6 +96,11 @@ def of(config: Config, system: System) -> Launcher:
         from podium.runs.launchers.slurm import Slurm, options
 
         return Slurm(options(system, config.path))
+    if system.launcher == "aws_batch":
+        from podium.runs.launchers.aws_batch import AwsBatch
+        from podium.runs.launchers.aws_batch import options as aws_options
+
+        return AwsBatch(aws_options(system))
     from podium.runs.launchers.local import Local
 
     if system.nodes > 1:

@@ -85,6 +85,9 @@ class Local:
             while _state(id).phase == RUNNING and time.monotonic() < deadline:
                 time.sleep(0.05)
 
+    def collect(self, id: str, folder: Path) -> None:
+        """Nothing: it is there."""
+
 
 def _script(command: Sequence[str], after: Sequence[Sequence[str]]) -> str:
     """The attempt as a person can start it again; what a container engine leaves behind is removed at its end."""

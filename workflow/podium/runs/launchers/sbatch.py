@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podium.errors import BadInput
-from podium.runs.launchers import NODES, OUTPUT, RANKS, STATUS, TOLD, Job
+from podium.runs.launchers import NODES, OUTPUT, RANKS, STATUS, TOLD, UNFIT, Job
 
 CLAIM = "claim"  # a link to the id of the job that runs the attempt
 PORTS = (20_000, 10_000)  # of the meeting point: first, how many; the job's number picks one
@@ -94,6 +94,7 @@ def script(job: Job, options: Options, mpi: str | None, config: str | None) -> s
             "  exit 64",
             "fi",
             f'scontrol show hostnames "$SLURM_JOB_NODELIST" >{NODES}',
+            *_before(job),
             f"trap 'date >{TOLD}; kill -TERM \"$step\"' TERM",
             f"{shlex.join([*_step(job, options, mpi), *task])} </dev/null &",
             "step=$!",
@@ -133,6 +134,15 @@ def _task(job: Job) -> str:
     ended = ['"${words[@]}" &', "run=$!", "trap 'kill -TERM \"$run\"' TERM", 'wait "$run"; status=$?']
     ended += ['while kill -0 "$run" 2>/dev/null; do wait "$run"; status=$?; done', *tidy, 'exit "$status"']
     return "\n".join([*named, *ended])
+
+
+def _before(job: Job) -> list[str]:
+    """What is run on each node first: where it fails on one, nothing begins."""
+    if not job.before:
+        return []
+    words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1", *job.before]
+    unfit = f"{{ echo {UNFIT} >{STATUS}.new && mv {STATUS}.new {STATUS}; exit {UNFIT}; }}"
+    return [f"{shlex.join(words)} </dev/null || {unfit}"]
 
 
 def _directives(job: Job, options: Options) -> list[str]:

@@ -117,6 +117,9 @@ class Slurm:
             f"job {number} is not cancelled", "an answer of slurmctld", err.strip(), f"scancel {number}"
         )
 
+    def collect(self, id: str, folder: Path) -> None:
+        """Nothing: the nodes see the folder."""
+
     def _find(self, job: Job) -> tuple[str | None, str]:
         """The number of the attempt's job ("" where Slurm knows none, None where nobody answers), and what was said."""
         if claim := sbatch.claimed(job.folder):
