@@ -7,7 +7,8 @@ PROFILE ?= profiles/local
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: demo env test check test-unit test-golden test-workflow test-implementations test-services bench-demo bench-data bench-verdicts bench-train bench-runs clean
+BENCHES := bench-demo bench-data bench-train bench-images bench-runs bench-verdicts bench-package bench-nightly
+.PHONY: demo env test check test-unit test-golden test-workflow test-implementations test-services $(BENCHES) clean
 
 demo: env
 	$(BIN)/podium doctor
@@ -77,6 +78,9 @@ bench-runs: .venv/pins-test
 bench-train: env
 	$(BIN)/podium build --system demo-host --benchmark resnet
 	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train.py
+
+bench-nightly: env
+	$(BIN)/python tests/bench/nightly.py
 
 clean:
 	rm -rf work .snakemake

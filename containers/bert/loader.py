@@ -17,6 +17,7 @@ from typing import NamedTuple
 import data
 import numpy as np
 import torch
+from common import loading
 from common.contract import stop
 from data import Sequences
 from model import Sizes
@@ -133,6 +134,7 @@ def loader(parts: IterableDataset, workers: int, device: torch.device) -> DataLo
         parts,
         batch_size=None,
         num_workers=workers,
+        worker_init_fn=loading.end_with_parent,
         prefetch_factor=PARTS_AHEAD if workers else None,
         pin_memory=device.type == "cuda",
     )

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 from collections.abc import Iterator
 
 from torch.utils.data import DataLoader
 
 from common.contract import stop
+
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+
+
+def end_with_parent(worker: int) -> None:
+    """Have Linux end this worker with the process that it loads for, however that one ends (`worker_init_fn`).
+
+    One that has loaded ahead would wait for ever to hand it on.
+    """
+    del worker
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def items(loader: DataLoader) -> Iterator:

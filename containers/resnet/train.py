@@ -17,7 +17,7 @@ import data
 import optim
 import torch
 import torch.nn.functional as F
-from common import memory
+from common import loading, memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World, join, leave
 from common.log import Log
@@ -142,7 +142,7 @@ class Trainer:
         steps, accumulate = settings.steps_per_epoch, settings.gradient_accumulation_steps
         size = settings.image_size
         parts = data.TrainParts(train_set, share, steps, accumulate, size, settings.crop_min_area, self.seed)
-        self.train_parts = iter(self.loader(parts, range(settings.max_epochs * steps * accumulate)))
+        self.train_parts = loading.items(self.loader(parts, range(settings.max_epochs * steps * accumulate)))
         self.eval_parts = self.loader(data.EvalParts(eval_set, share, size, settings.short_side))
         return len(train_set), len(eval_set)
 
@@ -151,7 +151,13 @@ class Trainer:
         workers = self.settings.workers
         pin = self.world.device.type == "cuda"
         return DataLoader(
-            parts, batch_size=None, sampler=numbers, num_workers=workers, persistent_workers=workers > 0, pin_memory=pin
+            parts,
+            batch_size=None,
+            sampler=numbers,
+            num_workers=workers,
+            worker_init_fn=loading.end_with_parent,
+            persistent_workers=workers > 0,
+            pin_memory=pin,
         )
 
     def train(self, epoch: int) -> float:
@@ -183,7 +189,7 @@ class Trainer:
         self.world.average(buffer for buffer in self.network.buffers() if buffer.is_floating_point())
         self.model.eval()
         counts = torch.zeros(2, dtype=torch.int64, device=self.world.device)
-        for pictures, labels in self.eval_parts:
+        for pictures, labels in loading.items(self.eval_parts):
             labels = labels.to(self.world.device, non_blocking=True)
             found = self.logits(pictures).argmax(dim=1)
             counts += torch.stack([(found == labels).sum(), (labels != data.NOBODY).sum()])

@@ -15,7 +15,7 @@ import data
 import features
 import numpy as np
 import torch
-from common.contract import stop
+from common import loading
 from model import Group, stack_frames
 from settings import Settings
 from torch import Tensor
@@ -122,20 +122,11 @@ def batches(speech: Speech, keys: Iterable[Key], device: torch.device) -> Iterat
         batch_size=None,
         sampler=keys,
         num_workers=workers,
+        worker_init_fn=loading.end_with_parent,
         prefetch_factor=PARTS_AHEAD if workers else None,
         pin_memory=device.type == "cuda",
     )
-    ahead = iter(loader)
-    while True:
-        try:
-            batch = next(ahead, None)
-        except RuntimeError as error:
-            if not workers:
-                raise
-            stop(f"WORKERS={workers}: one has ended, and said why above if it could: {error}")
-        if batch is None:
-            return
-        yield batch.to(device)
+    return (batch.to(device) for batch in loading.items(loader))
 
 
 @functools.cache

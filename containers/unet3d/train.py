@@ -15,7 +15,7 @@ from pathlib import Path
 
 import data
 import torch
-from common import memory
+from common import loading, memory
 from common.contract import Contract, read_contract, read_settings, stop
 from common.distributed import World, join, leave
 from common.log import Log
@@ -149,7 +149,7 @@ class Trainer:
         cases = open_cases(self.folder, "train", settings.training_input_shape, settings.train_samples)
         self.eval_cases = open_cases(self.folder, "evaluation", settings.validation_input_shape, settings.eval_samples)
         # Each process looks for the foreground of its share of the cases, and tells the others.
-        found = world.gather(list(self.loader(data.Foregrounds(cases[world.rank :: world.size]))))
+        found = world.gather(list(loading.items(self.loader(data.Foregrounds(cases[world.rank :: world.size])))))
         for number, case in enumerate(cases):
             case.__dict__["foreground"] = found[number % world.size][number // world.size]
         parts = data.TrainParts(
@@ -163,7 +163,7 @@ class Trainer:
             oversampling=settings.oversampling,
             seed=self.seed,
         )
-        self.train_parts = iter(self.loader(parts, itertools.count()))
+        self.train_parts = loading.items(self.loader(parts, itertools.count()))
         return len(cases), len(self.eval_cases)
 
     def loader(self, items: Dataset, numbers: Iterable[int] | None = None) -> DataLoader:
@@ -173,6 +173,7 @@ class Trainer:
             batch_size=None,
             sampler=numbers,
             num_workers=self.settings.workers,
+            worker_init_fn=loading.end_with_parent,
             collate_fn=lambda item: item,
             pin_memory=self.world.device.type == "cuda",
         )

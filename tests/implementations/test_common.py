@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -200,6 +201,32 @@ def test_a_loader_that_is_told_to_end_does_not_end_the_run(environment, tmp_path
     assert records(tmp_path / "logs")[-1]["metadata"]["status"] == "success"
 
 
+LOADED_AHEAD = """
+import itertools, os, torch
+from common import loading
+class Numbers(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        print(os.getpid(), flush=True)
+        yield from itertools.count()
+loader = torch.utils.data.DataLoader(Numbers(), batch_size=None, num_workers=1, worker_init_fn=loading.end_with_parent)
+items = loading.items(loader)  # held, or the loader would end its worker
+next(items)
+os._exit(0)
+"""
+
+
+def test_a_loader_ends_with_its_process_however_that_one_ends(tmp_path):
+    with (tmp_path / "worker").open("w") as out:
+        subprocess.run(
+            [sys.executable, "-c", LOADED_AHEAD], cwd=CONTAINERS / "resnet", stdout=out, check=True, timeout=60
+        )
+    worker = Path("/proc", (tmp_path / "worker").read_text().strip())
+    end = time.monotonic() + 3  # by itself a worker looks after its process every 5 seconds
+    while worker.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not worker.exists()
+
+
 # Rehearsal
 
 ROUNDS = {"resnet": ["3.1.0", "4.0.0"], "unet3d": ["3.1.0", "4.0.0"], "rnnt": ["3.0.0", "3.1.0"]}
@@ -269,3 +296,46 @@ def test_the_memory_of_a_step_is_weights_three_times_and_what_backward_needs(com
     kept = (8 * 100 + 8 * 50) * 4  # the dense layer's input, the square's
     assert more - few == kept
     assert few - kept == pytest.approx(3 * weights, rel=0.35)  # forward may keep the weights too
+
+
+# Steps
+
+STEPPING = """
+import json, os
+from common.contract import read_contract
+from common.distributed import join, leave
+from common.steps import watched
+world = join(read_contract())
+taken = []
+try:
+    for epoch in range(2):
+        for step in watched(range(5), 32):
+            taken.append(step)
+except SystemExit as end:
+    taken.append(end.code)
+gathered = world.gather(taken)
+if world.rank == 0:
+    print(json.dumps(gathered))
+leave(world)
+"""
+
+
+def test_all_processes_stop_at_the_same_step_and_the_first_one_writes_what_steps_took(environment):
+    logs = environment["LOGDIR"]
+    asked = {"LOG_STEPS": 1, "STOP_AFTER_SAMPLES": 200}  # reached by the seventh step of 32, in the second epoch
+    taken = processes(2, CONTAINERS / "resnet", environment | asked, STEPPING)
+    assert taken == [[0, 1, 2, 3, 4, 0, 1, 1]] * 2
+    rows = [line.split() for line in (logs / "steps.txt").read_text().splitlines()]
+    assert [int(samples) for _, samples, _ in rows] == [32] * 7
+    assert all(0 <= float(seconds) < 60 and int(memory) > 1e6 for seconds, _, memory in rows)
+
+
+def test_steps_are_passed_through_untouched_when_nobody_asks(environment):
+    assert processes(1, CONTAINERS / "resnet", environment, STEPPING) == [[0, 1, 2, 3, 4] * 2]
+    assert not (environment["LOGDIR"] / "steps.txt").exists()
+
+
+def test_each_implementation_counts_its_steps():
+    for name in ("bert", "resnet", "rnnt", "unet3d"):
+        text = (CONTAINERS / name / "train.py").read_text()
+        assert text.count("in watched(") == 1, f"{name} must pass its training loop through common.steps"

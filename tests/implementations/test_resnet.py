@@ -652,7 +652,7 @@ def test_a_record_that_a_loader_cannot_read_ends_the_run_aborted_and_is_named(en
     text = os.environ | {name: str(value) for name, value in (environment | {"WORKERS": 2}).items()}
     command = [sys.executable, "train.py"]
     done = subprocess.run(command, cwd=FOLDER, env=text, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "train.rec, record at byte" in done.stderr
     assert records(environment["LOGDIR"])[-1]["metadata"]["status"] == "aborted"
 

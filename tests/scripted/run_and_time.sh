@@ -2,6 +2,7 @@
 # An implementation that trains nothing: it writes the log of a run whose course the config decides. For tests of the
 # workflow alone, where a real training would only cost time.
 set -euo pipefail
+[ -z "${STUBBORN:-}" ] || trap '' TERM
 
 log=$LOGDIR/mllog.txt
 mkdir -p "$LOGDIR"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import tarfile
@@ -23,14 +24,19 @@ UNWANTED = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/boot/"
 
 
 @pytest.fixture(scope="session")
-def base(docker: Docker) -> Iterator[str]:
-    """An image of the files of this host's own Debian packages: Python, and what it needs; nothing is downloaded."""
+def base_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of this host's own Debian packages as a tar: Python, and what it needs; nothing is downloaded."""
     if shutil.which("dpkg-query") is None or shutil.which("apt-cache") is None:
         absent("base image", "this host is no Debian")
-    with tempfile.TemporaryDirectory(prefix="podium-base-") as place:
-        archive = Path(place) / "base.tar"
-        _write_base(archive)
-        docker("import", archive, BASE)
+    archive = tmp_path_factory.mktemp("base") / "base.tar"
+    _write_base(archive)
+    return archive
+
+
+@pytest.fixture(scope="session")
+def base(docker: Docker, base_archive: Path) -> Iterator[str]:
+    """The base as an image of Docker's."""
+    docker("import", base_archive, BASE)
     yield BASE
     docker("image", "rm", "--force", BASE)
 
@@ -42,6 +48,7 @@ def _write_base(archive: Path) -> None:
     lines = output("apt-cache", "depends", *closure, *BASE_PACKAGES).splitlines()
     packages = sorted({line for line in lines if line[:1].isalnum()})
     answer = subprocess.run(["dpkg-query", "--listfiles", *packages], capture_output=True, text=True, check=False)
+    known = subprocess.run(["dpkg-query", "--status", *packages], capture_output=True, text=True, check=False).stdout
     # With a merged /usr, dpkg lists /bin/x where the file is usr/bin/x behind the link bin.
     paths = {Path(name) for name in ("/bin", "/sbin", "/lib", "/lib64")}
     for line in answer.stdout.splitlines():
@@ -53,9 +60,15 @@ def _write_base(archive: Path) -> None:
     with tarfile.open(archive, "w") as tar:
         for path in sorted(paths):
             tar.add(path, str(path.relative_to("/")), recursive=False)
-        temporary = tarfile.TarInfo("tmp")
-        temporary.type, temporary.mode = tarfile.DIRTYPE, 0o1777
-        tar.addfile(temporary)
+        status = tarfile.TarInfo("var/lib/dpkg/status")  # what `dpkg-query` in the image lists
+        status.size = len(known.encode())
+        tar.addfile(status, io.BytesIO(known.encode()))
+        for folder in ("dev", "home", "mnt/0", "proc", "sys", "tmp"):
+            about = tarfile.TarInfo(folder)
+            about.type, about.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(about)
+        for name in ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf"):  # mounted over by some engines
+            tar.addfile(tarfile.TarInfo(name))
 
 
 @pytest.fixture(scope="session")

@@ -21,18 +21,25 @@ Docker = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def docker() -> Iterator[Docker]:
-    """A client of the Docker daemon that answers, or of one that is started for these tests."""
+def docker_environment() -> Iterator[dict[str, str]]:
+    """What leads a client to the Docker daemon that answers, or to one that is started for these tests."""
     program = _client()
     with contextlib.ExitStack() as stack:
-        environment = os.environ | {"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
+        environment = {"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
         if subprocess.run([program, "info"], capture_output=True, check=False).returncode != 0:
             environment["DOCKER_HOST"] = stack.enter_context(_daemon(program))
+        yield environment
 
-        def run(*words: str | Path, status: int = 0) -> str:
-            return output(program, *words, env=environment, status=status)
 
-        yield run
+@pytest.fixture(scope="session")
+def docker(docker_environment: dict[str, str]) -> Docker:
+    """Docker's command line."""
+    program = _client()
+
+    def run(*words: str | Path, status: int = 0) -> str:
+        return output(program, *words, env=os.environ | docker_environment, status=status)
+
+    return run
 
 
 def _client() -> str:
@@ -50,7 +57,14 @@ def _daemon(program: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="podium-docker-") as place, _in_memory(place):
         address = f"unix://{place}/socket"
         words = ["dockerd", "--host", address, "--pidfile", f"{place}/pid", "--data-root", f"{place}/data"]
-        words += ["--exec-root", f"{place}/exec", "--bridge=none", "--iptables=false", "--ip6tables=false"]
+        words += [
+            "--exec-root",
+            f"{place}/exec",
+            "--bridge=none",
+            "--iptables=false",
+            "--ip6tables=false",
+            "--max-download-attempts=1",
+        ]
         log = Path(place) / "log"
         with log.open("wb") as writer:
             daemon = subprocess.Popen(words, stdout=writer, stderr=writer, stdin=subprocess.DEVNULL)
@@ -75,4 +89,5 @@ def _in_memory(place: str) -> Iterator[None]:
     try:
         yield
     finally:
-        output("umount", place)
+        # With the network namespace that dockerd mounts in it.
+        output("umount", "--recursive", place)

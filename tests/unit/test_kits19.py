@@ -181,7 +181,7 @@ def test_take_takes_of_each_split(source, tmp_path):
     assert kits19.invariants(tmp_path / "npy", "npy", counts) == []
 
 
-def test_clone_and_hub_forms_give_the_same(source, tmp_path):
+def test_the_forms_of_the_folder_give_the_same(source, tmp_path):
     prepare(source, tmp_path / "a")
     (tmp_path / "clone").mkdir()
     source.rename(tmp_path / "clone" / "data")
@@ -190,7 +190,12 @@ def test_clone_and_hub_forms_give_the_same(source, tmp_path):
     for folder in (tmp_path / "clone" / "data").iterdir():
         (folder / "imaging.nii.gz").rename(tmp_path / "clone" / "images" / f"{folder.name}.nii.gz")
     prepare(tmp_path / "clone", tmp_path / "c")
-    assert content(tmp_path / "a") == content(tmp_path / "b") == content(tmp_path / "c")
+    (tmp_path / "clone" / "images").rename(tmp_path / "beside")
+    for path in (tmp_path / "beside").iterdir():
+        path.rename(tmp_path / "clone" / "data" / path.name.removesuffix(".nii.gz") / "imaging.nii.gz")
+    (tmp_path / "clone" / "data").rename(tmp_path / "clone" / "input")
+    prepare(tmp_path / "clone", tmp_path / "d")
+    assert content(tmp_path / "a") == content(tmp_path / "b") == content(tmp_path / "c") == content(tmp_path / "d")
 
 
 def test_cases_of_the_challenge_are_skipped(source, tmp_path):

@@ -337,11 +337,39 @@ def test_every_offender_is_named_not_only_the_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "params", [{"vocab_size": "200"}, {"vocab_size": 100_000}, {"vocab_size": 3}, {"pickle": "yes"}]
+    "params",
+    [
+        *({"vocab_size": value} for value in ("200", 100_000, 3)),
+        {"pickle": "yes"},
+        {"character_coverage": 0.5},
+        {"model_type": "bytes"},
+        {"bos_id": True},
+        {"eos_id": 0},
+    ],
 )
 def test_a_wrong_parameter_is_refused(params, tmp_path):
     with pytest.raises(BadInput, match="parameter|sentencepieces"):
         prepare(write_tree(tree(), tmp_path / "source"), tmp_path / "to", **params)
+
+
+def test_text_with_fewer_pieces_than_the_benchmarks_has_all_of_its_own(tmp_path):
+    source = write_tree(tree(), tmp_path / "source")
+    counts = librispeech.prepare(Job(source, "wav", tmp_path / "to", {}))
+    most = counts["sentencepiece"]["vocab_size"]
+    assert most == 28
+    assert (tmp_path / "to" / "sentencepieces" / f"librispeech{most}.vocab").read_text().count("\n") == most
+    assert librispeech.invariants(tmp_path / "to", "wav", counts) == []
+    with pytest.raises(BadInput, match="sentencepieces cannot be trained"):
+        prepare(source, tmp_path / "more", vocab_size=most + 1)
+
+
+def test_the_sentencepieces_are_trained_with_the_options_that_are_given(tmp_path):
+    source = write_tree(tree(), tmp_path / "source")
+    options = {"vocab_size": 20, "character_coverage": 0.98, "model_type": "char", "bos_id": 1, "eos_id": 2}
+    counts = prepare(source, tmp_path / "to", **options)
+    assert {name: counts["sentencepiece"][name] for name in options} == options
+    vocabulary = (tmp_path / "to" / "sentencepieces" / "librispeech20.vocab").read_text().split("\n")
+    assert [line.partition("\t")[0] for line in vocabulary[:3]] == ["<unk>", "<s>", "</s>"]
 
 
 # checks

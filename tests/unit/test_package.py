@@ -228,3 +228,20 @@ def test_the_report_of_an_empty_work_root_says_what_is_missing(prepared):
     page = html.page(prepared())
     assert "Not checked yet" in page
     assert "No evaluation was logged" in page
+
+
+@pytest.mark.parametrize("verb", ["pack", "score", "status", "report"])
+def test_a_verdict_of_another_version_is_made_again_by_the_command_that_is_named(finished, verb, capsys):
+    config = finished()
+    wanted = first_plan(config)
+    verdict = check.check_result(config, wanted)
+    path = plan.verdict_file(config, wanted)
+    for old in ({key: value for key, value in verdict.items() if key != "counted"}, "half"):
+        files.write_json(path, old)
+        assert cli.main([verb, "--config", str(config.path)]) == 2
+        told = capsys.readouterr().err
+        assert "is not of this version" in told
+        command = told.rsplit("podium ", 1)[1].split()
+        assert cli.main(command) == 0
+        assert cli.main([verb, "--config", str(config.path)]) == 0
+        capsys.readouterr()

@@ -117,3 +117,10 @@ def test_what_is_made_of_a_set_that_is_not_official_is_not_official_either(sourc
     counts = manifest.read(tmp_path / "to").counts
     assert (counts["official"], counts["subset"]) == (False, False)
     assert "form" not in counts
+
+
+def test_a_parameter_may_have_the_name_that_the_reference_gives_it(sources, tmp_path):
+    for number, name in enumerate(("eval_samples", "num_examples_to_pick")):
+        params = {"max_seq_length": 40, "dupe_factor": 1, name: 7}
+        made = command.prepare("wikipedia", sources("wikipedia"), "hdf5", tmp_path / f"{number}", params, 1)
+        assert (made.counts["eval_instances"], made.params["eval_samples"]) == (7, 7)

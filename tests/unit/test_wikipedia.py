@@ -419,6 +419,11 @@ def test_clean_up_reads_line_ends_as_text_does():
     assert clean.without_tags(b"") == clean.without_markup(b"") == b""
 
 
+def test_clean_up_leaves_an_empty_line_for_an_article_without_text():
+    assert clean.without_tags(b'<doc id="1">\nTitle\n\n</doc>\n') == b"\n"
+    assert clean.without_tags(b'One.\n<doc id="1">\nTitle\n</doc>\n<doc id="2">\nTitle\n</doc>') == b"One.\n\n\n"
+
+
 def test_clean_up_keeps_to_the_line():
     text = b"a [[b\nc]] d\n<ref e\nf</ref> g\n[[Category:x]] gone\n[[h|i]] <section j/> k/> l\n"
     assert clean.without_markup(text) == b"a [[b\nc]] d\n<ref e\nf g\ni  l\n"
@@ -457,6 +462,7 @@ def test_evaluation_rows_are_spread_evenly():
 def test_gather_starts_a_part_when_the_block_would_be_exceeded():
     assert gather.groups([600_000, 500_000, 10, 2_000_000, 5], 1.0) == [[0], [1, 2], [3], [4]]
     assert gather.tail_cut("\ufeffa\n\n") == "a\n"
+    assert gather.tail_cut("a\r\nb\rc\r\n\r\n") == "a\nb\nc\n"
 
 
 def test_the_shuffled_order_is_random_shuffle(tmp_path):

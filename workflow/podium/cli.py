@@ -35,6 +35,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "lint": ("podium.verdict.lint.lint", "what the official tools do not look at: identities, clocks, schedules, code"),
     "score": ("podium.verdict.score.score", "the olympic score of every result"),
     "forecast": ("podium.verdict.forecast.forecast", "what a result will be, from its first runs"),
+    "reproduce": ("podium.reproduce.command", "another submitter's result: list, plan, run again, compare"),
     "pack": ("podium.package.layout", "build the submission tree from the counted runs"),
     "inspect": ("podium.package.inspect", "the official checkers, unmodified, on a copy of the packed tree, and lint"),
     "archive": ("podium.package.archive", "pack the submission tree into an archive with hashes and a receipt"),

@@ -121,6 +121,7 @@ class Images:
     arguments: Mapping[str, str]
     secrets: Mapping[str, Path]
     registry: str | None
+    offline: bool
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Reproduce:
     """How another submitter's result is run again and compared.
 
     `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
-    still counts as the same; `confidence` that of the intervals. `network` lets containers reach other hosts; `data`
+    still counts as the same; `confidence` that of the intervals. `network` lets foreign code reach other hosts; `data`
     are folders for variables of foreign scripts that no data set of ours stands for.
     """
 
@@ -363,6 +364,7 @@ def _images(value: Mapping[str, Any]) -> Images:
         arguments={name: str(item) for name, item in value["arguments"].items()},
         secrets={name: Path(path).expanduser() for name, path in value["secrets"].items()},
         registry=value.get("registry"),
+        offline=value["offline"],
     )
 
 

@@ -24,11 +24,13 @@ from podium.data import bring
 from podium.data.job import Job
 from podium.errors import BadInput
 
-DATASETS = ("imagenet", "kits19", "librispeech", "wikipedia")
+DATASETS = ("criteo", "imagenet", "kits19", "librispeech", "openimages", "wikipedia")
 
 
 def module(dataset: str) -> ModuleType:
-    """The module of a data set: FORMS, LAYOUTS, PARAMS, prepare(job), invariants(folder, layout, counts)."""
+    """The module of a data set: FORMS, LAYOUTS, PARAMS, perhaps OTHER_NAMES of these, prepare(job),
+    invariants(folder, layout, counts), rederive(sample).
+    """
     if dataset not in DATASETS:
         raise BadInput(
             f"no preparation for {dataset!r}", "one of " + ", ".join(DATASETS), dataset, "podium prepare --help"
@@ -47,6 +49,8 @@ def prepare(
     """
     maker = module(dataset)
     _known("layout", layout, maker.LAYOUTS)
+    other_names = getattr(maker, "OTHER_NAMES", {})
+    params = {other_names.get(name, name): value for name, value in params.items()}
     for name in params:
         _known("parameter", name, maker.PARAMS)
     take = _take(params)

@@ -233,7 +233,7 @@ def _main(config: Config, args: argparse.Namespace) -> int:
             )
             print(f"build {item.benchmark}: wheels in {wheels}")
             continue
-        image = build(config, item, args.offline)
+        image = build(config, item, args.offline or config.images.offline)
         print(
             json.dumps(image.as_json(), indent=1)
             if args.json

@@ -132,7 +132,11 @@ CAUSES = (
         "try again when it can; podium build --offline takes wheels from the context",
         True,
     ),
-    Cause(r"manifest unknown|name unknown|not found", "it is not there", "look at the name and its digest"),
+    Cause(
+        r"manifest unknown|name unknown|pull access denied|: not found$",
+        "it is not there",
+        "look at the name and its digest",
+    ),
     Cause(
         "no matching distribution|version '.*' for '.*' was not found|unable to locate package",
         "a pin is gone: that version is not to be had",
@@ -145,5 +149,5 @@ CAUSES = (
 def cause(text: str, otherwise: str) -> Cause:
     """The likely cause of a failure, from its own words; `otherwise` is the advice where none is known."""
     told = text.lower()
-    found = next((item for item in CAUSES if re.search(item.words, told)), None)
+    found = next((item for item in CAUSES if re.search(item.words, told, re.MULTILINE)), None)
     return found or Cause("", "see the last lines", otherwise)

@@ -20,6 +20,7 @@ sign that makes more worse; effects are therefore ratios.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,9 +97,10 @@ def centres(night: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
     value = value[np.lexsort((value, night))]
     nights, first, count = np.unique(night, return_index=True, return_counts=True)
     trim = np.maximum(count // 4, count >= 3)
-    sums = np.concatenate([[0.0], np.cumsum(value - value.mean())]) if len(value) else np.zeros(1)
+    middle = value.mean() if len(value) else 0.0  # taken off, so that long histories lose no digits
+    sums = np.concatenate([[0.0], np.cumsum(value - middle)])
     low, high = first + trim, first + count - trim
-    centre = (sums[high] - sums[low]) / (high - low) + (value.mean() if len(value) else 0.0)
+    centre = (sums[high] - sums[low]) / (high - low) + middle
     return nights, centre, 1 / (SHARED + 1 / count)
 
 
@@ -113,7 +115,7 @@ def follow(night: np.ndarray, value: np.ndarray, marks: Sequence[int] = (), seri
     state = _State(centre, weight, threshold(series))
     begins = sorted({0, *np.searchsorted(night, np.asarray(marks, dtype=int)).tolist()} - {size}) if size else []
     levels: list[Level] = []
-    for begin, end in zip(begins, [*begins[1:], size], strict=True):
+    for begin, end in itertools.pairwise([*begins, size]):
         levels.append(Level(begin, begin, True))
         start = begin
         while (found := state.advance(start, end)) is not None:

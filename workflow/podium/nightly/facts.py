@@ -11,14 +11,16 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from podium import files
 from podium.errors import BadEnvironment
 
 GPU = ("driver_version", "vbios_version", "name", "clocks.max.sm", "clocks.max.mem", "power.limit", "ecc.mode.current")
 GPU_HEALTH = ("clocks_throttle_reasons.active", "ecc.errors.uncorrected.volatile.total", "temperature.gpu")
+GPU_PREFLIGHT = ("name", "driver", "max_clock_mhz", "ecc")
 BENIGN = 0x1 | 0x2  # throttle reasons of nvml.h that are none: idle, application clocks setting
 FILES = {  # fact: file whose first line it is
     "bios.version": "sys/class/dmi/id/bios_version",
@@ -38,17 +40,28 @@ FILES = {  # fact: file whose first line it is
 }
 
 
-def collect(data: Path, command: str | None = None, base: Path = Path("/")) -> dict[str, Any]:
-    """The facts of this node; `data` is where the data sets lie, `command` one of the site that prints more as JSON.
-
-    Raises BadEnvironment where the site's command fails: a fact that is missing on one of two nights is no help.
-    """
+def of_this_node(data: Path, base: Path = Path("/")) -> dict[str, Any]:
+    """The facts of the node that runs this; `data` is where the data sets lie."""
     facts = {name: text for name, path in FILES.items() if (text := _line(base / path))}
     facts |= parse_cpuinfo(_text(base / "proc/cpuinfo"))
     facts |= infiniband(base / "sys/class/infiniband")
     facts |= parse_mounts(_text(base / "proc/mounts"), data)
     facts |= parse_gpus(_nvidia(GPU))
-    return {"host": platform.node(), **facts, **({"site": _site(command)} if command else {})}
+    return {"host": platform.node(), **facts}
+
+
+def of_nodes(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """What other nodes said of themselves before the run, in the records of `podium preflight` in `folder`."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        try:
+            said = files.read_json(folder / f"{name}.json")["facts"]
+            gpus = [(f"gpu.{fact}", gpu[fact]) for gpu in said["gpus"] for fact in GPU_PREFLIGHT]
+            for fact, value in [("kernel.release", said["kernel"]), *gpus]:
+                found.setdefault("driver.nvidia" if fact == "gpu.driver" else fact, set()).add(str(value))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it was not looked at, or by another version
+    return {fact: ", ".join(sorted(values)) for fact, values in found.items()}
 
 
 def health(root: Path, base: Path = Path("/")) -> list[str]:
@@ -115,7 +128,11 @@ def parse_mounts(text: str, path: Path) -> dict[str, str]:
     return {"disk.type": kind, "disk.options": options}
 
 
-def _site(command: str) -> Mapping[str, Any]:
+def of_site(command: str) -> Mapping[str, Any]:
+    """What a command of the site prints as a JSON object.
+
+    Raises BadEnvironment where it fails: a fact that is missing on one of two nights is no help.
+    """
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     try:
         value = json.loads(answer.stdout) if answer.returncode == 0 else None

@@ -8,7 +8,6 @@ Step times come from the best source there is, which is noted, since numbers of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ STEPS = "steps.txt"  # containers/common/steps.py
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WARM_UP = 0.1  # of the steps at the beginning, which load, compile and fill caches, are not counted
 POINTS = 32  # of a loss curve
+LEAST, MOST = 1e-12, 1e18  # of any measure: what is outside is nonsense
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _rows(text: str) -> np.ndarray:
             row = [float(part) for part in parts]
         except ValueError:
             continue
-        if len(row) == 3 and all(math.isfinite(value) for value in row) and row[0] > 0:
+        if len(row) == 3 and all(0 <= value < MOST for value in row) and row[0] > LEAST:
             rows.append(row)
     return np.array(rows).reshape(-1, 3)
 
@@ -208,9 +208,9 @@ def _first(records: Iterable[LogLine], key: str) -> float | None:
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e300
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and LEAST < value < MOST
 
 
 def _keep(values: dict[str, float], name: str, value: float | None) -> None:
-    if value is not None and math.isfinite(value) and value > 0:
+    if value is not None and LEAST < value < MOST:
         values[name] = value

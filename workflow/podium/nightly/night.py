@@ -131,7 +131,7 @@ def _one(own: Config, wanted: Plan, one: NightlyResult, night: str, number: int,
     """Make sure that one run has ended, and describe it. Raises PodiumError where there is none to describe."""
     folder = plan.result_folder(own, wanted)
     known = {attempt.number for attempt in ledger.attempts(folder) if attempt.record}
-    looked = _looked_at(own, folder, number)
+    looked = _looked_at(own, wanted, folder, number)
     try:
         attempt = run(own, wanted, number)
     except PodiumError:
@@ -139,17 +139,26 @@ def _one(own: Config, wanted: Plan, one: NightlyResult, night: str, number: int,
         if not ended or ended[-1].number in known:
             raise
         attempt = ended[-1]
-    environment = {**looked["facts"], **launched(folder / str(attempt.number))}
+    said = facts.of_nodes(root.parent / "preflight" / wanted.system.name, attempt.record["nodes"])
+    environment = {**looked["facts"], **launched(folder / str(attempt.number)), **said}
     values = (label(wanted, one), one, night, root, files.hash_json(environment))
     return describe(folder, attempt, *values, looked["health"]), environment
 
 
-def _looked_at(own: Config, folder: Path, number: int) -> Mapping[str, Any]:
-    """What the node is and how it does, once for each run: kept, since a night that goes on must not ask again."""
+def _looked_at(own: Config, wanted: Plan, folder: Path, number: int) -> Mapping[str, Any]:
+    """What the node is and how it does, once for each run: kept, since a night that goes on must not ask again.
+
+    Nodes that this process does not run on tell for themselves (`podium preflight`).
+    """
     path = folder / f".before-{number}.json"
     if path.exists():
         return files.read_json(path)
-    looked = {"facts": facts.collect(own.data_root, own.nightly.facts), "health": facts.health(own.root)}
+    here = wanted.system.launcher == "local"
+    looked = {
+        "facts": (facts.of_this_node(own.data_root) if here else {})
+        | ({"site": facts.of_site(own.nightly.facts)} if own.nightly.facts else {}),
+        "health": facts.health(own.root) if here else [],
+    }
     files.write_json(path, looked)
     return looked
 

@@ -94,14 +94,11 @@ def slow(series: Sequence[Compared], nodes: int, ignore: float) -> list[Slow]:
         if not usual.any() or score[usual].max() < bar(nodes):
             continue
         length = int(lengths[score.argmax()])
-        weight = 1 / spread[-length:] ** 2
-        mean = float(
-            np.average(np.clip(residual[-length:], -4 * spread[-length:], 4 * spread[-length:]), weights=weight)
-        )
-        error = 1.96 / math.sqrt(weight.sum())
-        if mean >= ignore:
+        middle = float(np.median(residual[-length:]))
+        error = 1.96 * float(np.median(spread[-length:])) * math.sqrt(math.pi / 2 / length)  # of a median
+        if middle >= ignore:
             since = int(runs.night[mine][-length])
-            found.append(Slow(int(node), mean, mean - error, mean + error, since, length))
+            found.append(Slow(int(node), middle, middle - error, middle + error, since, length))
     return sorted(found, key=lambda item: -item.effect)
 
 

@@ -146,12 +146,20 @@ def _same(known: Values, last: int, ignore: float) -> bool:
 
 
 def _side(known: Values, middle: int, last: int, steps: int) -> int:
-    """-1 where a candidate is like the good end, 1 where it is like the bad one, 0 while that is not sure."""
+    """-1 where a candidate is like the good end, 1 where it is like the bad one, 0 while that is not sure.
+
+    One that is like neither is bad: the first change is what is looked for, and the rest of it is told.
+    """
+    sure = _quantile(WRONG / steps / LOOKS, known.freedom)
     half = (known.mean(0) + known.mean(last)) / 2
     variance = known.share(middle) + (known.share(0) + known.share(last)) / 4
     away = known.mean(middle) - half
-    bar = _quantile(WRONG / steps / LOOKS, known.freedom) * known.sigma * math.sqrt(variance)
-    return 0 if abs(away) <= bar else 1 if away > 0 else -1
+    if abs(away) > sure * known.sigma * math.sqrt(variance):
+        return 1 if away > 0 else -1
+    if len(known.of[middle]) < 2 * ENDS:
+        return 0
+    (above, error), (below, other) = _change(known, 0, middle), _change(known, middle, last)
+    return 1 if above > sure * error and below > sure * other else 0
 
 
 def _change(known: Values, one: int, other: int) -> tuple[float, float]:

@@ -30,6 +30,7 @@ from podium.package.detect import Names
 from podium.package.sources import Source
 from podium.progress import bar
 from podium.runs import ledger
+from podium.verdict import kept
 from podium.verdict.reading import logs
 
 COMMON_WORDS = {"localhost", "host", "node", "root", "user", "admin", "ubuntu", "mlperf", "podium", "test"}
@@ -131,8 +132,7 @@ def _user() -> str:
 def _verdict(source: Source) -> dict[str, Any]:
     """A result's verdict, and the gate: nothing that is not compliant is packed."""
     config, item = source.config, source.item
-    path = plan.verdict_file(config, item)
-    command = f"podium check --system {item.system.name} --benchmark {item.benchmark} --config {config.path}"
+    verdict, command = kept.read(config, item), kept.command(config, item)
     if not source.description.exists():
         raise BadInput(
             f"system {item.system.name} is not described",
@@ -140,9 +140,8 @@ def _verdict(source: Source) -> dict[str, Any]:
             "nothing",
             f"podium describe --system {item.system.name} --config {config.path}",
         )
-    if not path.exists():
-        raise BadInput(f"{source.name} is not checked", str(path), "nothing", command)
-    verdict = files.read_json(path)
+    if verdict is None:
+        raise BadInput(f"{source.name} is not checked", str(plan.verdict_file(config, item)), "nothing", command)
     if verdict["verdict"] != "compliant":
         found = [*verdict["findings"], *verdict["official"]["messages"]]
         raise Findings(

@@ -23,6 +23,7 @@ from podium.package.layout import manifest_file
 from podium.package.sources import Source
 from podium.runs import launchers, ledger
 from podium.runs.ledger import Attempt
+from podium.verdict import kept
 
 WORDS = ("short", "invalid", "paperwork", "ready")
 
@@ -105,8 +106,7 @@ def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Ro
     outcomes = [attempt.outcome for attempt in attempts]
     done = sum(attempt.countable for attempt in attempts)
     running, queued = _jobs(source, attempts)
-    path = plan.verdict_file(config, item)
-    verdict = files.read_json(path) if path.exists() else None
+    verdict = kept.read(config, item)
     if verdict is not None and len(verdict["runs"]) != len(attempts):
         verdict = None  # it is of fewer or other attempts
     data = (plan.layout_folder(config, item.dataset) / "manifest.json").exists()
@@ -158,7 +158,7 @@ def _word(
 ) -> tuple[str, list[str], str]:
     """The word for a result, the sentences behind it, and the next command."""
     config, item = source.config, source.item
-    check = f"podium check --system {item.system.name} --benchmark {item.benchmark} --config {config.path}"
+    check = kept.command(config, item)
     if broken:
         return "invalid", list(broken), check
     if done < item.attempts:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
-from podium import files, plan
+from podium import files
 from podium.config import Config
 from podium.package import sources, system
 from podium.package.sources import Source
 from podium.report import board, figures, plot, runs, status
 from podium.report.plot import Band, Column, Line, Span
 from podium.report.runs import Told
+from podium.verdict import kept
 from podium.verdict.score.score import heading, label
 
 PARTS = ("init", "train", "eval")
@@ -58,8 +59,7 @@ def page(config: Config) -> str:
 def result(source: Source, told: Sequence[Told]) -> dict[str, Any]:
     """One result's section: its verdict and score, a row for each attempt, the plots."""
     config, item = source.config, source.item
-    path = plan.verdict_file(config, item)
-    verdict = files.read_json(path) if path.exists() else None
+    verdict = kept.read(config, item)
     use = _uses(verdict)
     unit = f"{item.task.unit}s"
     lines = [

@@ -7,10 +7,11 @@ import fnmatch
 import os
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 LONGEST = 1 << 20  # bytes of a script, a config or a description; longer ones are cut
+KEPT = 8192  # folders and texts that are kept: every script is looked at for several styles
 
 
 @dataclass(frozen=True)
@@ -80,19 +81,27 @@ def _is_file(root: Path, path: Path) -> bool:
     return path.is_file() and (not path.is_symlink() or inside(root, path))
 
 
-@cache
 def _names(place: Path) -> tuple[str, ...]:
     try:
-        return tuple(sorted(path.name for path in place.iterdir()))
+        return _listed(place, place.stat().st_mtime_ns)
     except OSError:
         return ()
 
 
-@cache
+@lru_cache(KEPT)
+def _listed(place: Path, changed: int) -> tuple[str, ...]:
+    return tuple(sorted(path.name for path in place.iterdir()))
+
+
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST)
+        return _read(path, path.stat().st_mtime_ns)
     except OSError:
         return ""
+
+
+@lru_cache(KEPT)
+def _read(path: Path, changed: int) -> str:
+    with path.open("rb") as file:
+        content = file.read(LONGEST)
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from podium import config as configuration
+from podium.images import dockerfile as dockerfiles
 from podium.reproduce.folder import Folder
 
 NAMED = re.compile(r"""(?m)\b(?:CONT|DOCKER_IMAGE|MLPERF_DOCKER_IMAGE|IMAGE_NAME)(?::?=|:-)["']?([\w./:$@{}+-]+)""")
@@ -52,7 +53,7 @@ def of(folder: Folder, tag: str) -> Image:
         if built.kind == "build":
             return built
     else:
-        built = Image("missing", why="no Dockerfile")
+        built = Image("missing", why="no Dockerfile and no image that is named (--image REF gives one)")
     wanted = [name for name in _named(folder) if not private(name)]
     if wanted:
         return Image("pull", wanted[0], why=built.why)
@@ -76,29 +77,8 @@ def twin(reference: str) -> str:
     return ""
 
 
-def bases(dockerfile: str) -> tuple[str, ...]:
-    """The images that a Dockerfile starts from, arguments filled in by their defaults, its own stages left out."""
-    arguments: dict[str, str] = {}
-    stages: set[str] = set()
-    found: list[str] = []
-    for line in re.sub(r"\\\n", " ", dockerfile).splitlines():
-        words = line.split("#")[0].split()
-        if not words:
-            continue
-        if words[0].upper() == "ARG" and "=" in line:
-            name, _, value = words[1].partition("=")
-            arguments.setdefault(name, value.strip("\"'"))
-        elif words[0].upper() == "FROM":
-            rest = [word for word in words[1:] if not word.startswith("--")]
-            base = re.sub(r"\$\{?(\w+)(?::-([^}]*))?\}?", lambda m: arguments.get(m[1], m[2] or m[0]), rest[0])
-            if base not in stages and base != "scratch":
-                found.append(base)
-            stages |= {word for place, word in enumerate(rest) if place and rest[place - 1].upper() == "AS"}
-    return tuple(dict.fromkeys(found))
-
-
 def _built(folder: Folder, dockerfile: str, tag: str) -> Image:
-    found = bases(folder.text(dockerfile))
+    found = tuple(dict.fromkeys(name for _, name in dockerfiles.bases(folder.text(dockerfile), {})))
     if not found:
         return Image("missing", why=f"{dockerfile} names no base")
     if missing := [base for base in found if base.startswith("$")]:

@@ -44,7 +44,7 @@ def mounts(item: Implementation) -> dict[str, str]:
     text = "\n".join(item.code.code(name) for name in names)
     found = {name: target.rstrip("/") for name, target in MOUNT.findall(text) if name not in CODE}
     if not found:
-        found = {name: "" for name in READ.findall(item.code.code(item.style.entry))}
+        found = dict.fromkeys(READ.findall(item.code.code(item.style.entry)) or ["DATADIR"], "")
     return {name: target for name, target in found.items() if name not in WRITTEN and not name.startswith("_")}
 
 

@@ -10,7 +10,7 @@ import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -104,16 +104,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Mine:
-    """Our side of every plan: the system to run on, its description, the number of runs, the price; config may lack."""
+    """Our side of every plan: the system to run on, its description, the number of runs, an image in place of theirs."""
 
     config: Config | None
     system: System | None
     description: Mapping[str, Any]
     runs: int
+    image: str = ""
 
 
-def mine(config: Config | None, system: str | None, runs: int | None) -> Mine:
-    """From the config; `system` and `runs` from the command line win. Raises BadInput for an unknown system."""
+def mine(config: Config | None, system: str | None, runs: int | None, image: str = "") -> Mine:
+    """From the config; what the command line says wins. Raises BadInput for an unknown system."""
     if config is None:
         return Mine(None, None, {}, runs or 1)
     name = system or config.reproduce.system or next(iter(config.systems))
@@ -121,7 +122,7 @@ def mine(config: Config | None, system: str | None, runs: int | None) -> Mine:
     path = ours.system_file(config, name)
     described = files.read_json(path) if path.exists() else {}
     sizes = {"number_of_nodes": str(found.nodes), "accelerators_per_node": str(found.gpus_per_node)}
-    return Mine(config, found, {**described, **found.description, **sizes}, runs or config.reproduce.runs)
+    return Mine(config, found, {**described, **found.description, **sizes}, runs or config.reproduce.runs, image)
 
 
 def plans(tree: discover.Tree, known: Mapping[str, Known], me: Mine) -> list[Plan]:
@@ -154,6 +155,7 @@ def of(
     chosen: Sequence[str] = (),
 ) -> Plan:
     """The plan of an implementation with one of its configs, of a result or of none."""
+    item = replace(item, image=Image("pull", me.image)) if me.image and item.image.kind != "none" else item
     refused = item.refused
     sourced = Sourced({}, ())
     if not refused and config:
@@ -266,15 +268,17 @@ def _environment(
     """What is set after the config is sourced; paths of their site are replaced, DATESTAMP and SEED come with a run."""
     found = dict(FIXED)
     stem = config.rpartition("/")[2].removeprefix("config_").removesuffix(".sh")
-    if stem and item.style.name != "plain":
+    stem = stem.removesuffix(".env")
+    if stem:
         found["DGXSYSTEM"] = stem
     if item.image.reference:
         found["CONT"] = item.image.reference
     found |= {need.variable: need.place or f"/path/to/{need.variable}" for need in data}
     found |= {"LOGDIR": "/path/to/results", "DATESTAMP": "run", "SEED": "1"}
     if me.config is not None and me.system is not None:
-        found["MLPERF_SUBMISSION_ORG"] = me.config.submission.org
-        found["MLPERF_SUBMISSION_PLATFORM"] = me.system.name
+        submission = me.config.submission
+        found |= {"MLPERF_SUBMISSION_ORG": submission.org, "MLPERF_SUBMISSION_PLATFORM": me.system.name}
+        found |= {"MLPERF_DIVISION": submission.division, "MLPERF_STATUS": submission.status}
     if item.style.name == "plain":
         found |= {"DGXNNODES": str(wants.nodes), "DGXNGPU": str(wants.gpus)}
     return found

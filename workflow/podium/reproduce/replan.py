@@ -8,7 +8,7 @@ global one changes: then the round must have a reference point there (training r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from podium.reproduce.plan import Plan
@@ -19,7 +19,7 @@ PARALLEL = (  # what a model is divided over, by the names that configs give it
     ("PP", "PIPELINE_MODEL_PARALLEL"),
     ("CP", "CONTEXT_PARALLEL"),
 )
-MOST = 64  # steps of accumulation that are still tried
+MOST = 1024  # steps of accumulation that are still tried
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Option:
     accumulation: int
     replicas: int
     rcp: str
-    mean: float | None
+    mean: float
     set: Mapping[str, str]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Replan:
 
 
 def replan(plan: Plan, round: str, nodes: int, gpus: int) -> Replan:
-    """The options for other hardware, the published batch size first, then those with the most replicas' own batch."""
+    """The options for other hardware, those with a reference point of their own first."""
     divided = _divided(plan.exports)
     devices = nodes * max(1, gpus)
     if plan.batch_size is None:
@@ -71,6 +72,8 @@ def replan(plan: Plan, round: str, nodes: int, gpus: int) -> Replan:
         for size in sizes
         if (known := _known(round, plan.benchmark, size)) and (option := _option(plan, size, each, replicas, known))
     ]
+    order = ("found", "interpolated")
+    options.sort(key=lambda option: order.index(option.rcp) if option.rcp in order else len(order))
     options = [_sized(option, plan, nodes, gpus) for option in options]
     if not options:
         tried = ", ".join(map(str, sizes))
@@ -124,4 +127,6 @@ def _sized(option: Option, plan: Plan, nodes: int, gpus: int) -> Option:
         "MINIBS": option.device_batch * option.accumulation,
     }
     set_ = {name: str(value) for name, value in wanted.items() if name in plan.exports or name.startswith("DGX")}
-    return Option(**{**vars(option), "set": set_})
+    steps = any(word in name for name in plan.exports for word in ("GRADIENT", "ACCUM", "MINIBS"))
+    note = "" if option.accumulation == 1 or steps else "its config has no variable for accumulation: see its code"
+    return replace(option, set=set_, note=note)

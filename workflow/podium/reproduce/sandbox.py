@@ -82,6 +82,7 @@ def _enter(inside: Inside, root: str) -> str:
             mounts.append(["mount", "-o", ",".join(("remount", "bind", "ro", *_flags(source))), there])
     devices = [["mount", "--bind", f"/dev/{name}", f"{root}/dev/{name}"] for name in DEVICES]
     lines = [
+        ["mkdir", "-p", root],
         ["mount", "-t", "tmpfs", "-o", "mode=755", "podium", root],
         ["mkdir", "-p", *folders],
         ["chmod", "1777", f"{root}/tmp"],
@@ -126,6 +127,11 @@ def way() -> str:
     )
 
 
+def line(inside: Inside, root: str) -> list[str]:
+    """The command line here; `root` is a folder that unshare may mount over, made where it is not there."""
+    return bwrap(inside) if way() == "bwrap" else unshare(inside, root)
+
+
 def run(inside: Inside, output: Path) -> subprocess.CompletedProcess[bytes]:
     """Run it to its end; standard output goes to the file `output`, errors to `<output>.err`.
 
@@ -136,11 +142,11 @@ def run(inside: Inside, output: Path) -> subprocess.CompletedProcess[bytes]:
 
 def _run(name: str, inside: Inside, output: Path | None) -> subprocess.CompletedProcess[bytes]:
     with tempfile.TemporaryDirectory(prefix="podium-root-") as root:
-        line = bwrap(inside) if name == "bwrap" else unshare(inside, root)
+        words = bwrap(inside) if name == "bwrap" else unshare(inside, root)
         out = output.open("wb") if output else subprocess.DEVNULL
         err = output.with_name(output.name + ".err").open("wb") if output else subprocess.DEVNULL
         try:
-            process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
             try:
                 code = process.wait(inside.seconds)
             except subprocess.TimeoutExpired:
@@ -153,7 +159,7 @@ def _run(name: str, inside: Inside, output: Path | None) -> subprocess.Completed
             if output:
                 out.close()
                 err.close()
-    return subprocess.CompletedProcess(line, code)
+    return subprocess.CompletedProcess(words, code)
 
 
 def _environment(inside: Inside) -> dict[str, str]:

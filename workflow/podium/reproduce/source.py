@@ -86,13 +86,9 @@ def _unpack(archive: Path, root: Path, wanted: tuple[str, ...]) -> None:
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as packed:
                 for item in packed.infolist():
-                    _put(
-                        root,
-                        _checked(item.filename, str(archive)),
-                        item.file_size,
-                        wanted,
-                        lambda i=item: packed.open(i),
-                    )
+                    path = _checked(item.filename, str(archive))
+                    if not item.is_dir():
+                        _put(root, path, item.file_size, wanted, lambda i=item: packed.open(i))
         else:
             with tarfile.open(archive) as packed:
                 for item in packed:
@@ -109,8 +105,6 @@ def _put(root: Path, path: PurePosixPath, size: int, wanted: tuple[str, ...], op
         return
     target = root / path
     with files.explained(target):
-        if target.is_dir():
-            return
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:
             if size > LARGEST:

@@ -23,6 +23,7 @@ SECONDS = 20
 TOLD = 6  # lines of bash's complaints that are kept
 SCRIPT = r"""
 trap 'env -0' EXIT
+case $1 in *.env) set -a ;; esac
 . "./$1" 1>&2
 """
 OURS = frozenset(("PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "NEXP"))

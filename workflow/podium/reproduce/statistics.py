@@ -40,14 +40,17 @@ class Ratio:
         return 100 * (self.value - 1)
 
 
-def ratio(theirs: Sequence[float], mine: Sequence[float], margin: float, confidence: float) -> Ratio | None:
+def ratio(
+    theirs: Sequence[float], mine: Sequence[float], margin: float, confidence: float, alike: bool = False
+) -> Ratio | None:
     """Compare two samples of positive values; None where there are too few (one of mine, two of theirs, at least).
 
-    `margin` is relative (0.05: five per cent either way), `confidence` that of each one-sided test.
+    `margin` is relative (0.05: five per cent either way), `confidence` that of each one-sided test. `alike`: both are as
+    spread as all together, which few equal values of one do not show (Student's t instead of Welch's).
     """
-    if len(theirs) < 2 or not mine or min(*theirs, *mine) <= 0:
+    if len(theirs) < 2 or not len(mine) or min(*theirs, *mine) <= 0:
         return None
-    difference, error, freedom = _welch(np.log(theirs), np.log(mine))
+    difference, error, freedom = (_student if alike else _welch)(np.log(theirs), np.log(mine))
     limit = math.log1p(margin)
     half = _quantile(confidence, freedom) * error
     low, high = difference - half, difference + half
@@ -93,6 +96,14 @@ def _welch(theirs: np.ndarray, mine: np.ndarray) -> tuple[float, float, float]:
     if not error:
         return float(mine.mean() - theirs.mean()), 0.0, 1.0
     freedom = (one + other) ** 2 / (one**2 / (len(theirs) - 1) + other**2 / (len(mine) - 1))
+    return float(mine.mean() - theirs.mean()), error, freedom
+
+
+def _student(theirs: np.ndarray, mine: np.ndarray) -> tuple[float, float, float]:
+    """The same with one spread for both."""
+    freedom = len(theirs) + len(mine) - 2
+    squares = ((theirs - theirs.mean()) ** 2).sum() + ((mine - mine.mean()) ** 2).sum()
+    error = math.sqrt(squares / freedom * (1 / len(theirs) + 1 / len(mine)))
     return float(mine.mean() - theirs.mean()), error, freedom
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from podium import files, plan
 from podium.config import Config
 from podium.errors import BadEnvironment, PodiumError
+from podium.images import engines
 from podium.plan import Plan
 from podium.runs import events, launchers, ledger
 from podium.runs.launch import Made
@@ -20,6 +21,7 @@ from podium.runs.watch import Ending
 from podium.verdict import attempts
 from podium.verdict.reading import logs
 
+TIDY = 3  # seconds that a container whose job is gone has to end: the job had its own
 # What a training was ended for that went on, but not to its target: it missed it, and its run is not made again.
 MISSED = ("not a number", "time is up", "time limit")
 
@@ -32,6 +34,9 @@ def finish(config: Config, wanted: Plan, made: Made, attempt: Attempt, ending: E
     folder = plan.result_folder(config, wanted)
     home = folder / str(attempt.number)
     job = files.read_json(home / JOB)
+    if job["launcher"] == "local" and launchers.exit_status(home) is None:
+        # The job was cut off before its own last words: its container is no child of it, and may go on.
+        engines.end(made.engine, engines.name(home), TIDY)
     _collect(home)
     log = logs.read(home / "result.txt", wanted.task.key)
     outcome, cause = judge(log, ending)

@@ -13,11 +13,12 @@ from podium.data.formats import nifti
 from podium.errors import BadInput
 
 FORMS = {
-    "cases": "case_00000/{imaging,segmentation}.nii.gz and so on, in the folder or below its data/ (a clone of kits19)",
+    "cases": "case_00000/{imaging,segmentation}.nii.gz and so on, in the folder or below data/ (a clone) or input/",
     "hub": "data/case_00000/segmentation.nii.gz and images/case_00000.nii.gz: the clone, and the imaging as published",
 }
 LIMIT = 210  # the cases from here on belong to the challenge's test set and have no public segmentation
 
+_FOLDERS = ("data", ".", "input")  # where the cases are: in a clone of kits19, as they are, beside expected results
 _NAME = re.compile(r"case_(\d{5})")
 
 
@@ -40,7 +41,7 @@ def find(source: Path) -> tuple[list[Case], int]:
     Only headers are read. Raises BadInput naming every case with a missing or unreadable file, or whose image and
     segmentation differ in shape, voxel size or position.
     """
-    root = source / "data" if any((source / "data").glob("case_*")) else source
+    root = next((place for name in _FOLDERS if any((place := source / name).glob("case_*"))), source)
     folders = [folder for folder in sorted(root.glob("case_*")) if folder.is_dir() and _NAME.fullmatch(folder.name)]
     if not folders:
         raise BadInput(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import sentencepiece
@@ -14,6 +15,7 @@ from podium.data.librispeech import convert, source, tokens
 from podium.data.librispeech.again import rederive
 from podium.data.librispeech.check import invariants
 from podium.data.librispeech.convert import Utterance
+from podium.data.librispeech.tokens import Pieces
 from podium.errors import BadInput
 
 FORMS = {
@@ -24,7 +26,11 @@ LAYOUTS = {
     "wav": "16 kHz WAV, lists as pysox writes them, sentencepieces, tokenised lists: the reference's and NVIDIA's"
 }
 PARAMS = {
-    "vocab_size": f"sentencepieces to train, default {tokens.VOCAB_SIZE}: the benchmark's; less for less text",
+    "vocab_size": f"sentencepieces to train (default {Pieces.vocab_size}, the benchmark's, or all that the text has)",
+    "character_coverage": "share of the text's characters that have a piece (default 1.0)",
+    "model_type": "unigram (default), bpe, char or word",
+    "bos_id": "id of the piece that begins a sentence (default -1: none)",
+    "eos_id": "id of the piece that ends one (default -1: none)",
     "take": "only the first N utterances of each subset: a subset for tests (default: all); sentencepieces are of all",
     "pickle": "true: tokenised lists also as .pkl, for vendors' images that read nothing else; default false",
 }
@@ -36,7 +42,7 @@ def prepare(job: Job) -> dict[str, Any]:
 
     What an interrupted try left there is kept as far as it is whole. Raises BadInput for a wrong source or parameter.
     """
-    vocab_size, as_pickle = _parameters(job.params)
+    pieces, as_pickle = _parameters(job.params)
     subsets = source.subsets(job.source)
     if not any(subset.is_train for subset in subsets):
         raise BadInput(
@@ -55,7 +61,7 @@ def prepare(job: Job) -> dict[str, Any]:
         convert.write_list(utterances[subset.name], job.to / f"librispeech-{subset.name}-wav.json")
 
     text = "".join(f"{transcript}\n" for transcript in training)
-    tokens.train(text, vocab_size, job.to)
+    vocab_size = tokens.train(text, pieces, job.to, exactly="vocab_size" in job.params)
     counts = {}
     for name, of_subset in utterances.items():
         entries = tokens.tokenize(of_subset, tokens.model_path(job.to, vocab_size))
@@ -69,6 +75,7 @@ def prepare(job: Job) -> dict[str, Any]:
         f"train_{convert.UP_TO_MAX}": sum(counts[s.name][convert.UP_TO_MAX] for s in subsets if s.is_train),
         "sentencepiece": {
             "version": sentencepiece.__version__,
+            **asdict(pieces),
             "vocab_size": vocab_size,
             "transcripts": len(training),
             "transcripts_sha256": hashlib.sha256(text.encode()).hexdigest(),
@@ -76,16 +83,22 @@ def prepare(job: Job) -> dict[str, Any]:
     }
 
 
-def _parameters(params: Mapping[str, Any]) -> tuple[int, bool]:
-    vocab_size, as_pickle = params.get("vocab_size", tokens.VOCAB_SIZE), params.get("pickle", False)
-    if type(vocab_size) is not int or type(as_pickle) is not bool:
-        raise BadInput(
-            "a parameter of librispeech is wrong",
-            "vocab_size a whole number, pickle true or false",
-            f"vocab_size {vocab_size!r}, pickle {as_pickle!r}",
-            "podium prepare --help",
-        )
-    return vocab_size, as_pickle
+def _parameters(params: Mapping[str, Any]) -> tuple[Pieces, bool]:
+    given = {field.name: params.get(field.name, field.default) for field in fields(Pieces)}
+    as_pickle = params.get("pickle", False)
+    numbers = [given[name] for name in ("vocab_size", "bos_id", "eos_id")]
+    good = {
+        "whole numbers": all(type(number) is int for number in numbers),
+        "a coverage from 0.9 to 1": type(given["character_coverage"]) in (int, float)
+        and 0.9 <= given["character_coverage"] <= 1,
+        "a known model_type": given["model_type"] in ("unigram", "bpe", "char", "word"),
+        "pickle true or false": type(as_pickle) is bool,
+    }
+    if not all(good.values()):
+        expected = ", ".join(what for what, fits in good.items() if not fits)
+        found = f"{given | {'pickle': as_pickle}}"
+        raise BadInput("a parameter of librispeech is wrong", expected, found, "podium prepare --help")
+    return Pieces(**given), as_pickle
 
 
 def _counts(utterances: Sequence[Utterance], entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,19 @@ from podium import files
 from podium.data.librispeech.convert import Utterance
 from podium.errors import BadInput
 
-VOCAB_SIZE = 1023  # with the blank: 1024 outputs (reference scripts/create_sentencepieces.sh)
 WARNING = 1
+_TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Options of the training, with the values of the reference's scripts/create_sentencepieces.sh."""
+
+    vocab_size: int = 1023  # with the blank: 1024 outputs
+    character_coverage: float = 1.0
+    bos_id: int = -1
+    eos_id: int = -1
+    model_type: str = "unigram"
 
 
 def model_path(folder: Path, vocab_size: int) -> Path:
@@ -25,37 +38,40 @@ def model_path(folder: Path, vocab_size: int) -> Path:
     return folder / "sentencepieces" / f"librispeech{vocab_size}.model"
 
 
-def train(text: str, vocab_size: int, to: Path) -> None:
+def train(text: str, pieces: Pieces, to: Path, exactly: bool = True) -> int:
     """Write `sentencepieces/librispeech<vocab_size>.{model,vocab}` below `to` from one transcript a line.
 
-    Options of the reference's scripts/create_sentencepieces.sh. All others are left alone, its 16 threads too: the
-    model stores them, and the names of both files. Raises BadInput when `vocab_size` does not fit the text.
+    All other options are left alone, the 16 threads too: the model stores them, and the names of both files. Where the
+    text has not so many pieces, and not `exactly` as many are asked for, it is all that it has. Returns how many.
+    Raises BadInput when `vocab_size` does not fit the text.
     """
-    model = model_path(to, vocab_size)
+    try:
+        trained = _trained(text, pieces)
+    except RuntimeError as error:
+        most = _TOO_MANY.search(str(error))
+        if most and not exactly:
+            return train(text, replace(pieces, vocab_size=int(most[1])), to)
+        raise BadInput(
+            "the sentencepieces cannot be trained",
+            f"options that fit {text.count(chr(10))} transcripts",
+            f"{asdict(pieces)}: {error}",
+            f"set vocab_size; the benchmark's own {Pieces.vocab_size} need the published training subsets",
+        ) from error
+    for suffix, content in trained.items():
+        with files.writing(model_path(to, pieces.vocab_size).with_suffix(suffix)) as file:
+            file.write(content)
+    return pieces.vocab_size
+
+
+def _trained(text: str, pieces: Pieces) -> dict[str, bytes]:
+    """The model and its vocabulary by their suffixes; raises RuntimeError when the options do not fit the text."""
+    prefix = model_path(Path(), pieces.vocab_size).stem
     with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
         Path("txt.txt").write_text(text, encoding="utf-8")
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                input="txt.txt",
-                model_prefix=model.stem,
-                vocab_size=vocab_size,
-                character_coverage=1.0,
-                bos_id=-1,
-                eos_id=-1,
-                model_type="unigram",
-                minloglevel=WARNING,
-            )
-        except RuntimeError as error:
-            raise BadInput(
-                "the sentencepieces cannot be trained",
-                f"a vocab_size that fits {text.count(chr(10))} transcripts",
-                f"{vocab_size}: {error}",
-                f"set vocab_size; the benchmark's own {VOCAB_SIZE} need the published training subsets",
-            ) from error
-        trained = {suffix: Path(model.stem + suffix).read_bytes() for suffix in (".model", ".vocab")}
-    for suffix, content in trained.items():
-        with files.writing(model.with_suffix(suffix)) as file:
-            file.write(content)
+        sentencepiece.SentencePieceTrainer.train(
+            input="txt.txt", model_prefix=prefix, minloglevel=WARNING, **asdict(pieces)
+        )
+        return {suffix: Path(prefix + suffix).read_bytes() for suffix in (".model", ".vocab")}
 
 
 def tokenize(utterances: Sequence[Utterance], model: Path) -> list[dict[str, Any]]:

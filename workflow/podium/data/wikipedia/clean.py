@@ -63,17 +63,16 @@ def without_tags(content: bytes) -> bytes:
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     lines = content.split(b"\n")
     last = lines.pop()  # what follows the last line end; a single character there is taken for an empty line
-    if len(last.decode("utf-8")) > 1:
-        lines.append(last)
+    ended = [line + b"\n" for line in lines] + ([last] if len(last.decode("utf-8")) > 1 else [])
     kept: list[bytes] = []
-    rest = iter(lines)
+    rest = iter(ended)
     for line in rest:
         if b"<doc" in line:
-            kept.append(b"")
+            kept.append(b"\n")
             next(rest, None)
-        elif line and b"</doc>" not in line:
+        elif line != b"\n" and b"</doc>" not in line:
             kept.append(line)
-    return b"\n".join(kept) + (b"\n" if kept and kept[-1] is not last else b"")
+    return b"".join(kept)
 
 
 def without_markup(content: bytes) -> bytes:

@@ -25,6 +25,8 @@ def groups(sizes: Sequence[int], block_mib: float) -> list[list[int]]:
 
 
 def tail_cut(text: str) -> str:
-    """A file's text as it goes into a part: no byte order mark, and one line end less behind the last article."""
-    text = text.removeprefix("\ufeff")
+    """A file's text as it goes into a part: no byte order mark, every kind of line end as one character, and one less
+    behind the last article.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return text[:-1] if text.endswith("\n\n") else text

@@ -22,13 +22,23 @@ PARAMS = {
     "short_seq_prob": "share of articles cut into shorter sequences (default 0.1)",
     "do_lower_case": "lower case, no accents (default true)",
     "unicode": "Unicode version of the tokens: 11.0.0, 12.1.0 or this Python's (default this Python's)",
-    "shards": "training files; 0 is one for each text part (default 0; the published sets have 2048 and 4320)",
+    "shards": "training files (default 0: one for each text part; published are 2048 and 4320); also num_shards",
     "take": "only the first N articles of each text part and of eval.txt: a subset for tests (default: all)",
-    "eval_samples": "evaluation sequences (default 10000)",
+    "eval_samples": "evaluation sequences (default 10000); also num_examples_to_pick",
     "form": "which form to take where a folder has several (default: the published text if there is any)",
     "dump_date": "form dump: the date in the dump's name (default 20200101, the benchmark's)",
-    "eval_articles": "forms wikiextractor and dump: articles held out for evaluation (default 10000)",
-    "block_mib": f"forms wikiextractor and dump: raw MiB of a text part (default {BLOCK_MIB})",
+    "eval_articles": "forms wikiextractor and dump: articles for evaluation (default 10000); also num_test_articles",
+    "block_mib": f"forms wikiextractor and dump: raw MiB of a text part (default {BLOCK_MIB}); also block_size",
+}
+
+# What a parameter is called in the reference's scripts (pick_eval_samples.py, seperate_test_set.py, do_gather.py,
+# chop_hdf5_files.py) or in lists of what they made; it may be given by these names too.
+OTHER_NAMES = {
+    "num_examples_to_pick": "eval_samples",
+    "num_test_articles": "eval_articles",
+    "block_size": "block_mib",
+    "block_size_MiB": "block_mib",
+    "num_shards": "shards",
 }
 
 # The least value of a whole number where it is not 1; all others may be as small as 0.

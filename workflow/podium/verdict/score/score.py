@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
+from podium.verdict import kept
 
 if TYPE_CHECKING:  # the verdict's code is imported where it is used, so that --help is quick
     from podium.verdict.score.rows import Row
@@ -65,11 +66,10 @@ def rows(config: Config) -> list[dict[str, object]]:
     found = []
     for item in plan.plans(config):
         row: dict[str, object] = {"system": item.system.name, "benchmark": item.benchmark, "required": item.required}
-        path = plan.verdict_file(config, item)
-        if not path.exists():
+        verdict = kept.read(config, item)
+        if verdict is None:
             found.append({**row, **asdict(Score(None, (), "not checked yet")), "counted": 0, "verdict": "unknown"})
             continue
-        verdict = files.read_json(path)
         found.append({**row, **verdict["score"], "counted": len(verdict["counted"]), "verdict": verdict["verdict"]})
     return found
 

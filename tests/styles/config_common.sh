@@ -1,0 +1,1 @@
+export OMPI_MCA_btl=^openib

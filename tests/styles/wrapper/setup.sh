@@ -1,0 +1,3 @@
+#!/bin/bash
+cd ../mxnet
+docker build --pull -t their-registry:resnet .
