@@ -4,8 +4,8 @@
 `bar=-` have no bar: they tell what fewer runs or worse noise cost. Seconds are of one core, so that other work on the
 machine does not count. Names of parts (changes, quiet, slow_node, marks, speed) run these alone.
 
-Histories are those of tests/nights.py; unless said otherwise a night has five runs that scatter by 1 %, on sixteen nodes
-that differ by 0.3 %, and 50 series are watched.
+Histories are those of tests/nights.py; unless said otherwise a night has five runs that scatter by 1 %, on sixteen
+nodes that differ by 0.3 %, and 50 series are watched.
 """
 
 from __future__ import annotations
