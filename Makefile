@@ -79,6 +79,9 @@ bench-train: env
 	$(BIN)/podium build --system demo-host --benchmark resnet
 	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train.py
 
+bench-package: env
+	$(BIN)/python tests/bench/package.py
+
 bench-nightly: env
 	$(BIN)/python tests/bench/nightly.py
 
