@@ -82,6 +82,9 @@ bench-train: env
 bench-images: .venv/pins-test
 	$(BIN)/python tests/bench/images.py
 
+bench-package: env
+	$(BIN)/python tests/bench/package.py
+
 bench-nightly: env
 	$(BIN)/python tests/bench/nightly.py
 
