@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,6 @@ import yaml  # noqa: E402
 from podium import config as configuration  # noqa: E402
 from podium import manifest, plan  # noqa: E402
 from podium.images import build  # noqa: E402
-from podium.runs import ledger  # noqa: E402
 from services import slurm_cluster  # noqa: E402
 from support import SCRIPTED, config_text  # noqa: E402
 
@@ -138,33 +138,25 @@ def cpu(heads: list[subprocess.Popen]) -> float:
 
 
 def planning(folder: Path) -> float:
-    """Seconds until a dry run has planned a round of 1,000 attempts (65 runs a result set, many systems)."""
+    """Processor seconds of a dry run that plans a round of 1,000 attempts: 25 systems with 40 runs each."""
     systems = {f"system{number}": {"nodes": 1, "gpus_per_node": 0, "launcher": "slurm"} for number in range(25)}
     result = {"benchmark": "unet3d", "implementation": str(SCRIPTED), "config": "second", "attempts": 40}
     text = config_text(folder / "work", systems=systems, results=[{**result, "system": name} for name in systems])
     text["data"]["sets"] = {"kits19": {"source": "demo", "layout": "npy"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(text))
     words = [str(Path(sys.executable).parent / "snakemake"), "--dry-run", "--quiet", "all", "--cores", "8"]
-    begun = time.monotonic()
-    subprocess.run(
-        [*words, "--configfile", str(folder / "config.yaml")], cwd=REPOSITORY, check=True, capture_output=True
-    )
-    return time.monotonic() - begun
-
-
-def ledgers(folder: Path) -> float:
-    """Seconds for entering 1,000 attempts of a result into its ledger."""
-    begun = time.monotonic()
-    for number in range(1000):
-        ledger.launch(folder, number, "f", 1000)
-    return time.monotonic() - begun
+    words += ["--configfile", str(folder / "config.yaml")]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> int:
     print(f"bench machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     steps: list[tuple[str, float, float]] = []
     with tempfile.TemporaryDirectory(prefix="podium-bench-") as place:
-        folders = {name: Path(place) / name for name in ("local", "slurm", "many", "plan", "ledger", "c")}
+        folders = {name: Path(place) / name for name in ("local", "slurm", "many", "plan", "c")}
         for folder in folders.values():
             folder.mkdir()
         steps.append(("local-overhead", overhead(site(folders["local"], "local"), dict(os.environ)), 1.0))
@@ -175,7 +167,6 @@ def main() -> int:
         else:
             print("bench runs slurm-overhead: no Slurm here, or not root")
         steps.append(("plan-1000", planning(folders["plan"]), 5.0))
-        steps.append(("ledger-1000", ledgers(folders["ledger"]), 5.0))
         share, asked = waiting(folders["many"])
         steps += [("waiting-200-percent", share, SHARES[1]), ("status-calls-per-interval", asked, 1.3)]
     for name, value, bar in steps:

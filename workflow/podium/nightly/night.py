@@ -181,8 +181,8 @@ def describe(
 ) -> Record:
     """The history's record of an attempt that has ended; the same, however often it is made."""
     home, facts_of = folder / str(attempt.number), attempt.record
-    steps = home / "logs" / measure.STEPS
-    measured = measure.measure(home / "result.txt", steps)
+    steps, power = home / "logs" / measure.STEPS, home / "logs" / "power"
+    measured = measure.measure(home / "result.txt", steps, power if power.is_dir() else None)
     return Record(
         night=night,
         started=facts_of["started"],
