@@ -119,10 +119,8 @@ def store(job: Job, launcher: str, id: str | None, **more: Any) -> None:
 
 def exit_status(folder: Path) -> int | None:
     """The exit status of an ended job; None when nobody wrote one (the machine went down, or it was killed)."""
-    try:
-        text = (folder / STATUS).read_text().strip()
-    except FileNotFoundError:
-        return None
+    path = folder / STATUS
+    text = path.read_text().strip() if path.exists() else ""
     return int(text) if text.isdecimal() else None
 
 
