@@ -37,6 +37,7 @@ class Wanted:
     nvlinks: int | None = None
     infiniband_ports: int | None = None
     infiniband_gbps: float | None = None
+    allreduce_gbps: float | None = None
     clock_offset_ms: float = 100
     free_disk_gb: float = 1
     free_memory_gb: float = 1
