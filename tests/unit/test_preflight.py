@@ -166,3 +166,11 @@ def test_what_nccl_says_of_its_network_is_read_and_bandwidth_is_that_of_nccl_tes
     assert allreduce.transports(said) == ["IB"]
     assert allreduce.transports("NCCL INFO Using network AWS Libfabric\n") == ["AWS Libfabric"]
     assert allreduce.bandwidth(10**9, 1.0, 4) == pytest.approx(1.5)
+
+
+def test_data_that_a_node_does_not_see_as_it_was_prepared_is_a_finding(prepared, built):
+    config = built(prepared(systems={"host": {"nodes": 1, "gpus_per_node": 0, "launcher": "slurm"}}))
+    assert preflight.changed(config, config.system("host")) == []
+    next(config.data_root.rglob("train.rec")).write_bytes(b"half")
+    [found] = preflight.changed(config, config.system("host"))
+    assert found.startswith("data set imagenet: ") and "train.rec" in found
