@@ -76,7 +76,7 @@ class Benchmark:
 class Result:
     """One wanted result: `attempts` runs of a benchmark on a system, with one implementation and one of its configs.
 
-    `dataset` is the name of the set where it is not the benchmark's usual one.
+    `dataset` is the name of the set where it is not the benchmark's usual one, `image` one that somebody else built.
     """
 
     system: str
@@ -87,6 +87,7 @@ class Result:
     attempts: int | None
     time_limit_minutes: float
     stop_when_lost: bool
+    image: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # beyond the run contract; set by nightlies alone
 
 
@@ -333,6 +334,7 @@ def from_mapping(value: Any, path: Path) -> Config:
                 attempts=result.get("attempts"),
                 time_limit_minutes=result["time_limit_minutes"],
                 stop_when_lost=result["stop_when_lost"],
+                image=result.get("image"),
             )
             for result in value["results"]
         ),
