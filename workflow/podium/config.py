@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
+from podium.arguments import config as argument  # noqa: F401 - what reads a config has it from here
 from podium.errors import BadInput
 
 WORKFLOW = Path(__file__).resolve().parents[1]
 REPOSITORY = WORKFLOW.parent
-DEFAULT = Path("config/config.yaml")
 AS_IT_IS = "asis"  # the layout of a set that is neither copied nor prepared
 OPEN = ("system", "price_per_accelerator_hour", "memory_gigabytes", "time_limit_minutes")  # of reproduce: may be absent
 
@@ -501,8 +501,3 @@ def nearest(name: str, names: Any) -> str:
     near: Iterator[str] = iter(difflib.get_close_matches(name, [str(known) for known in names], n=1))
     best = next(near, None)
     return f"{name!r}" + (f"; did you mean {best!r}?" if best else "")
-
-
-def argument(parser: Any) -> None:
-    """Add `--config FILE` to a verb."""
-    parser.add_argument("--config", type=Path, default=DEFAULT, metavar="FILE", help=f"the config (default {DEFAULT})")
