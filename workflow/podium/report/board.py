@@ -81,9 +81,10 @@ class Board:
 def board(config: Config, now: datetime.datetime | None = None) -> Board:
     """The board of a config, and of those that it merges."""
     found = sources.sources(config)
-    attempts = {source.name: ledger.current(ledger.attempts(source.folder)) for source in found}
+    every = {source.name: ledger.attempts(source.folder) for source in found}
+    attempts = {name: ledger.current(made) for name, made in every.items()}
     lint = _lint(config)
-    rows = tuple(_row(source, attempts[source.name], lint) for source in found)
+    rows = tuple(_row(source, every[source.name], lint) for source in found)
     now = now or datetime.datetime.now(datetime.UTC)
     left = None if config.package.deadline is None else (config.package.deadline - now).total_seconds() / 3600
     made = {
@@ -111,8 +112,8 @@ def _by_system(
         yield sum(row.hours for row in mine), made
 
 
-def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Row:
-    config, item = source.config, source.item
+def _row(source: Source, every: Sequence[Attempt], lint: Sequence[str]) -> Row:
+    config, item, attempts = source.config, source.item, ledger.current(every)
     outcomes = [attempt.outcome for attempt in attempts]
     done = sum(attempt.countable for attempt in attempts)
     running, queued = _jobs(source, attempts)
@@ -131,7 +132,7 @@ def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Ro
     ]
     papers += [f"open description fields: {', '.join(missing)}"] if missing else []
     papers += [f"lint: {line}" for line in mine]
-    word, why, following = _word(source, done, running, queued, verdict, papers, _broken(source))
+    word, why, following = _word(source, done, running, queued, verdict, papers, _broken(every))
     return Row(
         system=item.system.name,
         benchmark=item.benchmark,
@@ -228,9 +229,9 @@ def _open_fields(path: Path) -> list[str]:
     return system.open_fields(files.read_json(path))
 
 
-def _broken(source: Source) -> list[str]:
+def _broken(every: Sequence[Attempt]) -> list[str]:
     """What shows, without hashing a log, that attempts and ledger do not fit each other."""
-    numbers = [attempt.number for attempt in ledger.attempts(source.folder)]
+    numbers = [attempt.number for attempt in every]
     return [f"attempt {number} was launched twice" for number in sorted(set(numbers)) if numbers.count(number) > 1]
 
 
