@@ -7,8 +7,8 @@ root.
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,7 +24,6 @@ import yaml  # noqa: E402
 from podium import config as configuration  # noqa: E402
 from podium import manifest, plan  # noqa: E402
 from podium.images import build  # noqa: E402
-from podium.runs import ledger  # noqa: E402
 from services import slurm_cluster  # noqa: E402
 from support import SCRIPTED, config_text  # noqa: E402
 
@@ -33,7 +32,10 @@ MANY = 200
 SHARES = (60.0, 5.0)  # seconds over which the waiting is measured, percent of one core that it may take
 
 # Slurm's commands as a large site answers them: at once, and nothing ever ends.
-SBATCH = "#!/bin/sh\necho $$\n"
+SBATCH = """#!/bin/sh
+echo "$$|PENDING|Priority|$(sed -n 's/^#SBATCH --job-name=//p' "$2")" >>"$JOBS"
+echo $$
+"""
 SQUEUE = '#!/bin/sh\necho x >>"$CALLS"\ncat "$JOBS"\n'
 
 
@@ -92,8 +94,8 @@ def waiting(folder: Path) -> tuple[float, float]:
             words = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             heads.append(subprocess.Popen(command(config, number), **words))
             if number % 8 == 7:  # as many at a time as a workflow starts, not all at once
-                submitted(config, number - 8, jobs)
-        submitted(config, MANY - 1, jobs)
+                submitted(config, number - 8)
+        submitted(config, MANY - 1)
         time.sleep(20)
         before, counted, begun = cpu(heads), len(calls.read_text().split()), time.monotonic()
         time.sleep(SHARES[0])
@@ -109,23 +111,13 @@ def waiting(folder: Path) -> tuple[float, float]:
             head.wait()
 
 
-def submitted(config: configuration.Config, number: int, jobs: Path) -> None:
-    """Wait until run `number` is submitted, and let squeue know all that are: they wait in the queue for ever."""
-    folder = plan.result_folder(config, plan.plans(config)[0])
+def submitted(config: configuration.Config, number: int) -> None:
+    """Wait until run `number` is submitted."""
+    path = plan.result_folder(config, plan.plans(config)[0]) / str(number) / "job.json"
     deadline = time.monotonic() + 300
-    while number >= 0:
-        path = folder / str(number) / "job.json"
-        if path.exists() and '"id": null' not in path.read_text():
-            break
+    while number >= 0 and not (path.exists() and '"id": null' not in path.read_text()):
         assert time.monotonic() < deadline, f"run {number} was not submitted"
         time.sleep(0.2)
-    lines = []
-    for path in folder.glob("*/job.json"):
-        number, _, name = (json.loads(path.read_text())["id"] or "").partition("/")
-        lines += [f"{number}|PENDING|Priority|{name}\n"] if name else []
-    temporary = jobs.with_suffix(".new")
-    temporary.write_text("".join(lines))
-    temporary.replace(jobs)
 
 
 def cpu(heads: list[subprocess.Popen]) -> float:
@@ -138,33 +130,25 @@ def cpu(heads: list[subprocess.Popen]) -> float:
 
 
 def planning(folder: Path) -> float:
-    """Seconds until a dry run has planned a round of 1,000 attempts (65 runs a result set, many systems)."""
+    """Processor seconds of a dry run that plans a round of 1,000 attempts: 25 systems with 40 runs each."""
     systems = {f"system{number}": {"nodes": 1, "gpus_per_node": 0, "launcher": "slurm"} for number in range(25)}
     result = {"benchmark": "unet3d", "implementation": str(SCRIPTED), "config": "second", "attempts": 40}
     text = config_text(folder / "work", systems=systems, results=[{**result, "system": name} for name in systems])
     text["data"]["sets"] = {"kits19": {"source": "demo", "layout": "npy"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(text))
     words = [str(Path(sys.executable).parent / "snakemake"), "--dry-run", "--quiet", "all", "--cores", "8"]
-    begun = time.monotonic()
-    subprocess.run(
-        [*words, "--configfile", str(folder / "config.yaml")], cwd=REPOSITORY, check=True, capture_output=True
-    )
-    return time.monotonic() - begun
-
-
-def ledgers(folder: Path) -> float:
-    """Seconds for entering 1,000 attempts of a result into its ledger."""
-    begun = time.monotonic()
-    for number in range(1000):
-        ledger.launch(folder, number, "f", 1000)
-    return time.monotonic() - begun
+    words += ["--configfile", str(folder / "config.yaml")]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> int:
     print(f"bench machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     steps: list[tuple[str, float, float]] = []
     with tempfile.TemporaryDirectory(prefix="podium-bench-") as place:
-        folders = {name: Path(place) / name for name in ("local", "slurm", "many", "plan", "ledger", "c")}
+        folders = {name: Path(place) / name for name in ("local", "slurm", "many", "plan", "c")}
         for folder in folders.values():
             folder.mkdir()
         steps.append(("local-overhead", overhead(site(folders["local"], "local"), dict(os.environ)), 1.0))
@@ -175,7 +159,6 @@ def main() -> int:
         else:
             print("bench runs slurm-overhead: no Slurm here, or not root")
         steps.append(("plan-1000", planning(folders["plan"]), 5.0))
-        steps.append(("ledger-1000", ledgers(folders["ledger"]), 5.0))
         share, asked = waiting(folders["many"])
         steps += [("waiting-200-percent", share, SHARES[1]), ("status-calls-per-interval", asked, 1.3)]
     for name, value, bar in steps:

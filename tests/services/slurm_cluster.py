@@ -207,7 +207,7 @@ LogFile={folder}/slurmdbd.log
         (folder / "slurmdbd.conf").chmod(0o600)
     nodes = "\n".join(
         f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={made.ports[name]} CPUs={made.cpus} "
-        f"RealMemory=2000 Gres=gpu:{GPUS} State=UNKNOWN"
+        f"RealMemory=64000 Gres=gpu:{GPUS} State=UNKNOWN"
         for name in NODES
     )
     made.conf.write_text(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from podium import files
+from podium.errors import BadInput
 from podium.runs import ledger
 
 
@@ -93,3 +94,11 @@ def test_a_removed_attempt_stays_in_the_ledger_and_is_named(tmp_path):
     assert ledger.problems(tmp_path) == []
     assert len(ledger.removed(tmp_path)) == 1
     assert ledger.launch(tmp_path, 0, "f", 5).number == 5
+
+
+def test_how_many_runs_are_planned_is_decided_before_the_first(tmp_path):
+    ledger.launch(tmp_path, 0, "f", 5)
+    with pytest.raises(BadInput, match="10 attempts are wanted") as error:
+        ledger.launch(tmp_path, 5, "f", 10)
+    assert error.value.expected.startswith("5,")
+    assert ledger.launch(tmp_path, 0, "of another image", 10).number == 10

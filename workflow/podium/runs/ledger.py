@@ -63,8 +63,8 @@ def launch(folder: Path, wanted: int, fingerprint: str, planned: int) -> Attempt
     is decided before the first (training rules, run selection): raises BadInput where it was another number then.
     """
     with files.locked(folder / ".ledger.lock"):
-        known = attempts(folder)
-        before = [line.get("planned", planned) for line in _lines(folder) if line.get("fingerprint") == fingerprint]
+        known = [line for line in _lines(folder) if line["event"] == "launched"]
+        before = [line.get("planned", planned) for line in known if line["fingerprint"] == fingerprint]
         if before and before[0] != planned:
             raise BadInput(
                 f"{planned} attempts are wanted in {folder}",
@@ -72,9 +72,9 @@ def launch(folder: Path, wanted: int, fingerprint: str, planned: int) -> Attempt
                 str(planned),
                 f"set attempts: {before[0]} in the config; another image, data or config begins a new result",
             )
-        used = {attempt.number for attempt in known}
+        used = {line["attempt"] for line in known}
         number = wanted if wanted not in used else max(planned, max(used) + 1)
-        seeds = {attempt.seed for attempt in known}
+        seeds = {line["seed"] for line in known}
         seed = next(seed for seed in iter(_draw, None) if seed not in seeds)
         (folder / str(number)).mkdir(parents=True, exist_ok=True)
         who = {"attempt": number, "wanted": wanted, "seed": seed, "fingerprint": fingerprint}

@@ -20,7 +20,8 @@ from podium.runs.launchers import CANCELLED, ENDED, NODES, RUNNING, TOLD, UNKNOW
 from podium.runs.ledger import Attempt
 
 # Between two looks at the attempt's folder: short for a run of seconds, long for one of hours.
-SHORTEST, LONGEST, SHARE = 0.05, 1.0, 0.02
+SHORTEST, LONGEST, SHARE = 0.05, 2.0, 0.02
+READ = 5.0  # seconds between two looks into its log
 LATE = 20  # seconds that a file may take from a node's view of a shared file system to ours
 TELL = 60  # seconds between two lines about a run
 
@@ -75,7 +76,7 @@ class _Watcher:
                 if state.phase == UNKNOWN and not self.launcher.interval:
                     raise self._elsewhere(state)
             self._note_start(now, state)
-            if now - looked >= LONGEST:
+            if self.begun is not None and now - looked >= min(READ, now - first):
                 looked = now
                 self.log.look()
                 if ending := self._trouble(now):

@@ -48,7 +48,7 @@ class AwsBatch:
         return self.options.poll_seconds
 
     def submit(self, job: Job) -> str:
-        """Register the definition where it is new, put the list of the data into the store, start the job or find it."""
+        """Register its definition, put its data into the store where that is new, start the job or find it."""
         if not (self.options.image or job.image):
             raise BadInput(
                 "AWS Batch has no image to run",
