@@ -79,7 +79,7 @@ def code(tree: Path, made: Plan, at: Path) -> Folder:
     files.need_space(at.parent, size, "the copy of their code")
     with files.replacing(at) as fresh:
         shutil.copytree(tree / top, fresh, symlinks=True, ignore=_special, dirs_exist_ok=True)
-        for name in leaving(fresh):
+        for name in leaving(Folder(fresh, PurePosixPath())):
             (fresh / name).unlink()
     mended = Folder(tree, PurePosixPath(made.code))
     if made.config:
