@@ -77,7 +77,13 @@ bench-runs: .venv/pins-test
 # As the implementations' tests, in the demo's image.
 bench-train: env
 	$(BIN)/podium build --system demo-host --benchmark resnet
-	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train.py
+	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train
+
+bench-images: .venv/pins-test
+	$(BIN)/python tests/bench/images.py
+
+bench-package: env
+	$(BIN)/python tests/bench/package.py
 
 bench-nightly: env
 	$(BIN)/python tests/bench/nightly.py

@@ -12,6 +12,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
+from podium import config, manifest, plan
+from support import config_text
 from synthetic import DESCRIPTION, record, write_log
 
 STYLES = Path(__file__).parent / "styles"
@@ -20,8 +24,8 @@ ENTRY = {"docker": "run_with_docker.sh", "wrapper": "run_with_docker.sh", "slurm
 ROUND = "3.0.0"
 
 
-def code(root: Path, style: str, seconds: float = 2, submitter: str = "acme", system: str = "one") -> Path:
-    """An implementation of resnet in a style below `<root>/<submitter>`, a run of which takes `seconds` for 36 epochs.
+def code(root: Path, style: str, seconds: float = 600, submitter: str = "acme", system: str = "one") -> Path:
+    """An implementation of resnet in a style below `<root>/<submitter>`, a run of which logs `seconds` for 36 epochs.
 
     `style`: docker, wrapper, slurm or plain. Returns the submitter's folder.
     """
@@ -29,21 +33,23 @@ def code(root: Path, style: str, seconds: float = 2, submitter: str = "acme", sy
     if style == "plain":
         shutil.copytree(STYLES / "plain", home / system)
         shutil.copy2(STYLES / "train.sh", home / system)
-        (home / system / "configs" / "one.env").write_text(f"SECONDS_TO_TRAIN={seconds}\n")
+        (home / system / "configs" / "one.env").write_text(f"MILLISECONDS={1000 * seconds:.0f}\n")
         return root / submitter
     folder = home / "mxnet"
     folder.mkdir(parents=True)
     for name in ("train.sh", "run_and_time.sh", "config_one.sh", "config_common.sh", "Dockerfile", ENTRY[style]):
         shutil.copy2(STYLES / name, folder)
     config = (STYLES / "config_one.sh").read_text()
-    (folder / "config_one.sh").write_text(config.replace("SECONDS_TO_TRAIN=2\n", f"SECONDS_TO_TRAIN={seconds}\n"))
+    (folder / "config_one.sh").write_text(
+        config.replace("MILLISECONDS=600000\n", f"MILLISECONDS={1000 * seconds:.0f}\n")
+    )
     if style == "wrapper":
         shutil.copytree(STYLES / "wrapper", home / system)
     return root / submitter
 
 
 def results(
-    submitter: Path, seconds: float = 2, system: str = "one", epochs: Sequence[int] = EPOCHS, **description: str
+    submitter: Path, seconds: float = 600, system: str = "one", epochs: Sequence[int] = EPOCHS, **description: str
 ) -> Path:
     """Published logs whose runs took `seconds` for 36 epochs, and the description; the result's folder."""
     draw = random.Random(7)
@@ -57,6 +63,24 @@ def results(
             folder / f"result_{number}.txt", log(number, seconds * count / 36 * draw.uniform(0.998, 1.002), count)
         )
     return folder
+
+
+def words(place: Path, style: str, seconds: float = 600, runs: int = 2, **system: object) -> list[str]:
+    """A round, prepared data and a config below `place`; the words of `podium reproduce` that run it again.
+
+    A run logs `seconds`, the published ones 600; `system` is what the config says of ours.
+    """
+    results(code(place / "round", style, seconds))
+    path = place / "podium.yaml"
+    here = {"host": {"nodes": 1, "gpus_per_node": 0} | system}
+    path.write_text(yaml.safe_dump(config_text(place / "work", systems=here, reproduce={"runs": runs})))
+    loaded = config.load(path)
+    data = plan.layout_folder(loaded, loaded.dataset("imagenet"))
+    data.mkdir(parents=True)
+    (data / "train.rec").write_bytes(b"records")
+    manifest.write(data, manifest.of_folder(data))
+    asked = ["--submitter", "acme", "--system", "one", "--benchmark", "resnet", "--round", ROUND, "--yes", "--json"]
+    return ["reproduce", str(place / "round"), *asked, "--config", str(path)]
 
 
 def log(seed: int, seconds: float, epochs: int, batch_size: int = 3264, status: str = "success") -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar, get_type_hints
 
@@ -70,6 +71,17 @@ def read_settings(kind: type[Settings]) -> Settings:
     return kind(**values)
 
 
+def keep_reference(settings: object, names: Sequence[str]) -> None:
+    """End the process where settings of the closed division differ in one of `names` from their defaults.
+
+    For what makes the benchmark: network, data, target. The official checker finds some of it, GPU-weeks later.
+    """
+    for name in names:
+        expected, found = getattr(type(settings)(), name), getattr(settings, name)
+        if found != expected:
+            stop(f"MLPERF_DIVISION=closed: expected {name.upper()}={_text(expected)}, found {_text(found)}")
+
+
 def stop(message: str, status: int = 2) -> None:
     """End the process with one line that says why."""
     print(message, file=sys.stderr)
@@ -83,6 +95,11 @@ def _convert(text: str, kind: type) -> object:
         return kind(text)
     item = kind.__args__[0]  # tuple[int, ...] or tuple[float, ...]
     return tuple(item(part) for part in text.split(","))
+
+
+def _text(value: object) -> str:
+    """As in a config."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _numbers(name: str, default: str) -> tuple[int, ...]:

@@ -18,13 +18,15 @@ import optim
 import torch
 import torch.nn.functional as F
 from common import loading, memory
-from common.contract import Contract, read_contract, read_settings, stop
+from common.contract import Contract, keep_reference, read_contract, read_settings, stop
 from common.distributed import World, join, leave
 from common.log import Log
 from common.steps import watched
 from model import ResNet
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
+
+REFERENCE = ("blocks", "width", "classes", "train_samples", "eval_samples", "image_size", "short_side", "target")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ def main() -> None:
     settings = read_settings(Settings)
     world = join(contract)
     check(settings, world)
+    if contract.division == "closed":
+        keep_reference(settings, REFERENCE)
     run(contract, settings, world, Log(contract, world.rank), lambda: Trainer(contract, settings, world))
     leave(world)
 

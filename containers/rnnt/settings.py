@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from common.contract import stop
 from common.distributed import World
 
+REFERENCE = (  # what a closed run may not change
+    *("vocab_size", "max_duration", "cache_features", "dither", "encoder_hidden", "encoder_pre_layers"),
+    *("encoder_post_layers", "encoder_stack", "predictor_hidden", "predictor_layers", "joint_hidden", "target"),
+)
+
 
 @dataclass(frozen=True)
 class Settings:

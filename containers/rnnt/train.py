@@ -20,13 +20,13 @@ import loader
 import optim
 import torch
 from common import distributed, memory
-from common.contract import Contract, read_contract, read_settings, stop
+from common.contract import Contract, keep_reference, read_contract, read_settings, stop
 from common.distributed import World
 from common.log import Log
 from common.steps import watched
 from loss import transducer_loss
 from model import Transducer
-from settings import Settings, check, hyperparameters
+from settings import REFERENCE, Settings, check, hyperparameters
 from torch import Tensor
 
 # In the closed division: utterances of at most 16.7 s, as many as all published runs can have had; dev-clean.
@@ -51,6 +51,8 @@ def main() -> None:
     contract, settings = read_contract(), read_settings(Settings)
     world = distributed.join(contract)
     check(settings, world)
+    if contract.division == "closed":
+        keep_reference(settings, REFERENCE)
     run(contract, settings, world, Log(contract, world.rank), lambda: Trainer(contract, settings, world))
     distributed.leave(world)
 

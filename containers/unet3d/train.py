@@ -16,7 +16,7 @@ from pathlib import Path
 import data
 import torch
 from common import loading, memory
-from common.contract import Contract, read_contract, read_settings, stop
+from common.contract import Contract, keep_reference, read_contract, read_settings, stop
 from common.distributed import World, join, leave
 from common.log import Log
 from common.steps import watched
@@ -28,6 +28,10 @@ from torch.utils.data import DataLoader, Dataset
 from window import count, filled, predict, shares, stride
 
 SAMPLES_SINCE = (3, 1)  # the rulesets that count epochs in samples
+REFERENCE = (  # what a closed run may not change
+    *("filters", "train_samples", "eval_samples", "training_input_shape", "validation_input_shape"),
+    *("validation_overlap", "oversampling", "target"),
+)
 DIVERGED = 1e-6  # a mean dice below this ends the run (training rules, unet3d)
 
 
@@ -84,6 +88,8 @@ def main() -> None:
     settings = read_settings(Settings)
     world = join(contract)
     check(settings, world)
+    if contract.division == "closed":
+        keep_reference(settings, REFERENCE)
     run(contract, settings, world, Log(contract, world.rank), lambda: Trainer(contract, settings, world))
     leave(world)
 

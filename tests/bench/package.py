@@ -1,7 +1,8 @@
 """`make bench-package`: packing and archiving against tar and gzip on the same data, and the board of many results.
 
-`bench package <step> value=<figure> bar=<figure> ok|short`, a line a step; exit status 1 where any is short. The data is
-made: 2,800 logs of 200 kB (280 results of ten runs) and 20,000 files of code, of which some hold what the scrub finds.
+`bench package <step> value=<figure> bar=<figure> ok|short`, a line a step; exit status 1 where any is short. The data
+is made: 2,800 logs of 200 kB (280 results of ten runs) and 20,000 files of code, in some of which the scrub finds
+something.
 """
 
 from __future__ import annotations
@@ -32,8 +33,14 @@ from podium.package import inspect, layout  # noqa: E402
 SYSTEMS, RUNS, LOG, CODE = 280, 10, 200_000, 20_000
 BOARD = 300
 REPEATS = 3
-PACK = "import sys; from pathlib import Path; from podium import config; from podium.package import layout\nlayout.pack(config.load(Path(sys.argv[1])))"
-ARCHIVE = "import sys; from pathlib import Path; from podium import config; from podium.package import archive\narchive.archive(config.load(Path(sys.argv[1])))"
+STEP = """
+import sys
+from pathlib import Path
+from podium import config
+from podium.package import archive, layout
+{}(config.load(Path(sys.argv[1])))
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
 
 
 def made(place: Path, systems: int, size: int, code: int, unfinished: int = 0) -> configuration.Config:
@@ -164,8 +171,7 @@ def grown(size: int, numbers: random.Random) -> bytes:
 def measured(code: str, config: Path) -> tuple[float, float]:
     """Wall seconds and the most memory in MB of a process, from its start."""
     started = time.monotonic()
-    peak = "\nprint(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
-    done = subprocess.run([sys.executable, "-c", code + peak, config], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, config], capture_output=True, text=True, check=True)
     return time.monotonic() - started, int(done.stdout.split()[-1]) / 1024
 
 
@@ -187,7 +193,7 @@ def main() -> int:
         place = Path(name)
         config = made(place, SYSTEMS, LOG, CODE)
         tree = plan.tree_folder(config)
-        pack, memory_pack = measured(PACK, config.path)
+        pack, memory_pack = measured(STEP.format("layout.pack"), config.path)
         inspected(config)
         whole, memory_archive = [], 0.0
         theirs, ours = [], []
@@ -196,15 +202,14 @@ def main() -> int:
             command = f"tar cf - -C {tree.parent} {tree.name} | gzip -1 > {place}/theirs.tar.gz"
             subprocess.run(["bash", "-euo", "pipefail", "-c", command], check=True)
             theirs.append(time.monotonic() - started)
-            seconds, memory_archive = measured(ARCHIVE, config.path)
+            seconds, memory_archive = measured(STEP.format("archive.archive"), config.path)
             ours.append(seconds)
-            pack, memory_pack = measured(PACK, config.path)
+            pack, memory_pack = measured(STEP.format("layout.pack"), config.path)
             whole.append(pack + seconds)
         base = statistics.median(theirs)
         size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file()) / 1e6
-        print(
-            f"bench note: {size:.0f} MB, tar | gzip -1 {base:.1f} s, archive {statistics.median(ours):.1f} s, pack {pack:.1f} s"
-        )
+        figures = f"tar | gzip -1 {base:.1f} s, archive {statistics.median(ours):.1f} s, pack {pack:.1f} s"
+        print(f"bench note: {size:.0f} MB, {figures}")
         steps.append(("archive_to_tar_gzip", statistics.median(ours) / base, 2.0))
         steps.append(("pack_and_archive_to_tar_gzip", statistics.median(whole) / base, 2.0))
         steps.append(("memory_mb", max(memory_pack, memory_archive), 300))

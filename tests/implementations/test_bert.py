@@ -592,7 +592,7 @@ def unlink(*names: str):
         (None, {"BETA_1": "high"}, "BETA_1=high"),
         (None, {"DATADIR": "/nowhere"}, "DATADIR /nowhere: expected a folder"),
         (None, {"CHECKPOINT": "model.ckpt-28252"}, "model.ckpt-28252: expected a checkpoint of TensorFlow"),
-        (None, {"MLPERF_DIVISION": "closed"}, "MLPERF_DIVISION=closed: expected Sizes(vocab_size=30522"),
+        (None, {"MLPERF_DIVISION": "closed"}, "MLPERF_DIVISION=closed: expected VOCAB_SIZE=30522, found 30"),
     ],
 )
 def test_what_is_wrong_is_said_with_status_2(run, capsys, contract, damage, changes, said):
@@ -609,6 +609,7 @@ def test_what_is_wrong_is_said_with_status_2(run, capsys, contract, damage, chan
     ("changes", "said"),
     [
         ({"eval_samples": 500, "checkpoint": "x"}, "expected EVAL_SAMPLES=10000, found 500"),
+        ({"target": 0.7, "checkpoint": "x"}, "expected TARGET=0.72, found 0.7"),
         ({}, "expected CHECKPOINT, the benchmark starts from one"),
     ],
 )

@@ -608,6 +608,7 @@ def test_the_same_seed_gives_the_same_run(run):
         ({"DATADIR": "/nowhere"}, "/nowhere"),
         ({"DGXNGPU": 2}, "DGXNGPU=2: expected 2 processes, found 1"),
         ({"WORKERS": -1}, "WORKERS=-1: expected 0 or more"),
+        ({"MLPERF_DIVISION": "closed"}, "MLPERF_DIVISION=closed: expected BLOCKS=3,4,6,3, found 1,1"),
     ],
 )
 def test_wrong_settings_end_the_process_before_anything_is_logged(run, capsys, changes, message):

@@ -343,6 +343,7 @@ def test_fast_lengths_have_small_factors_and_come_near_the_factor():
     for length, factor in zip(random.integers(16_000, 300_000, 200), random.uniform(0.85, 1.15, 200), strict=True):
         padded, count = features._fast_lengths(int(length), factor)
         assert length <= padded <= 1.06 * length and abs(count / padded - factor) <= 0.001
+        assert padded % 2 == count % 2 == 0  # a real transform of odd length takes twice the time
         for prime in (2, 3, 5, 7, 11, 13):
             while padded % prime == 0:
                 padded //= prime
@@ -669,7 +670,7 @@ def fails(monkeypatch, capsys, variables: dict[str, str]) -> str:
         ({"GRADIENT_ACCUMULATION_STEPS": "3"}, "GLOBAL_BATCH_SIZE=4: expected a multiple"),
         ({"JOINT_PLACES": "0"}, "JOINT_PLACES=0: expected 1 or more"),
         ({"WORKERS": "-1"}, "WORKERS=-1: expected 0 or more"),
-        ({"MLPERF_DIVISION": "closed"}, "expected 278528 to 279039 utterances of at most 16.7 s and 2703"),
+        ({"MLPERF_DIVISION": "closed"}, "MLPERF_DIVISION=closed: expected VOCAB_SIZE=1023, found 6"),
         ({"VOCAB_SIZE": "1023"}, "librispeech1023.model: expected the sentencepiece model"),
         ({"TRAIN_SUBSETS": "train-clean-360"}, "librispeech-train-clean-360-wav-tokenized.json: expected the list"),
         ({"EVAL_SUBSET": "test-clean"}, "librispeech-test-clean-wav.json: expected the list"),
@@ -681,6 +682,14 @@ def fails(monkeypatch, capsys, variables: dict[str, str]) -> str:
 )
 def test_bad_input_ends_with_status_2_and_says_why(noise_data, tmp_path, monkeypatch, capsys, changes, said):
     assert said in fails(monkeypatch, capsys, environment(noise_data, tmp_path, **changes))
+
+
+@pytest.mark.parametrize("counts", [(8, 2703), (278_528, 2702), (279_040, 2703)])
+def test_other_data_than_the_benchmarks_is_refused_in_the_closed_division(capsys, counts):
+    with pytest.raises(SystemExit) as end:
+        train.check_reference(*counts)
+    assert end.value.code == 2
+    assert "expected 278528 to 279039 utterances of at most 16.7 s and 2703" in capsys.readouterr().err
 
 
 def test_labels_of_another_vocabulary_are_refused(noise_data, capsys):

@@ -582,6 +582,7 @@ def test_bad_data_end_the_run_with_status_2_and_the_file(unet3d, monkeypatch, ca
         ({"VALIDATION_OVERLAP": "0.3"}, "expected steps that divide 16"),
         ({"SEED": "-1"}, "SEED=-1"),
         ({"WORKERS": "-1"}, "WORKERS=-1: expected 0 or more"),
+        ({"MLPERF_DIVISION": "closed"}, "MLPERF_DIVISION=closed: expected FILTERS=32,64,128,256,320, found"),
         ({"DGXNGPU": "2"}, "DGXNGPU=2: expected 2 processes, found 1"),
     ],
 )

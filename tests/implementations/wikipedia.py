@@ -47,12 +47,13 @@ def write_variable(path: Path, rows: Rows) -> None:
         file["next_sentence_labels"] = rows["next_sentence_labels"]
 
 
-def write_packed(path: Path, rows: Rows, most: int = 3) -> list[list[int]]:
-    """Packed rows: neighbours in one row while they fit, `most` at most. Gives the sequences of each row."""
+def write_packed(path: Path, rows: Rows, most: int = 3) -> None:
+    """The layout `hdf5-packed`: neighbours in one row while they fit, `most` at most."""
+    width = rows["input_ids"].shape[1]
     lengths, used = rows["input_mask"].sum(1), (rows["masked_lm_positions"] > 0).sum(1)
     packed: list[list[int]] = []
     for number, length in enumerate(lengths):
-        if packed and len(packed[-1]) < most and lengths[packed[-1]].sum() + length <= TOKENS:
+        if packed and len(packed[-1]) < most and lengths[packed[-1]].sum() + length <= width:
             packed[-1].append(number)
         else:
             packed.append([number])
@@ -71,7 +72,6 @@ def write_packed(path: Path, rows: Rows, most: int = 3) -> list[list[int]]:
         _write_ragged(file, "packed_input_len", [lengths[row] for row in packed])
         _write_ragged(file, "packed_masked_lm_len", [used[row] for row in packed])
         _write_ragged(file, "next_sentence_labels", [rows["next_sentence_labels"][row] for row in packed])
-    return packed
 
 
 WRITERS = {"fixed": write_fixed, "variable": write_variable, "packed": write_packed}

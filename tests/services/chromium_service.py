@@ -65,8 +65,8 @@ class Page:
             self._next()
 
     def value(self, script: str) -> Any:
-        """What an expression of JavaScript comes to on the page."""
-        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
+        """What an expression of JavaScript comes to on the page; a promise is waited for."""
+        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 

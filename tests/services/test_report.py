@@ -52,18 +52,21 @@ def test_the_page_needs_nothing_but_itself_and_fits(page: Page, report: Path, tm
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
 
 
+TIP = "document.getElementById('tip')"
+FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
+
+
 def test_values_show_where_a_mark_is_pointed_at_and_tables_open(page: Page, report: Path):
     page.open(report, 1280)
-    assert page.value("getComputedStyle(document.getElementById('tip')).visibility") == "hidden"
+    assert page.value(f"getComputedStyle({TIP}).visibility") == "hidden"
     page.value("document.querySelector('circle.hit').scrollIntoView({block: 'center'})")
-    box = page.value(
-        "(({x, y, width}) => [x + width / 2, y + width / 2])(document.querySelector('circle.hit').getBoundingClientRect())"
-    )
-    page.point_at(*box)
-    assert page.value("getComputedStyle(document.getElementById('tip')).visibility") == "visible"
-    assert "top-1 accuracy 0.9 at 1 epochs" in page.value("document.getElementById('tip').textContent")
+    page.value(FRAMES)  # the end of the scrolling is told to the page, too
+    box = page.value("document.querySelector('circle.hit').getBoundingClientRect().toJSON()")
+    page.point_at(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.value(f"getComputedStyle({TIP}).visibility") == "visible"
+    assert "top-1 accuracy 0.9 at 1 epochs" in page.value(f"{TIP}.textContent")
     page.point_at(2, 2)
-    assert page.value("getComputedStyle(document.getElementById('tip')).visibility") == "hidden"
+    assert page.value(f"getComputedStyle({TIP}).visibility") == "hidden"
     page.value("document.querySelectorAll('details').forEach(item => item.open = true)")
     assert page.value("document.querySelector('details table').getBoundingClientRect().height") > 50
     assert page.errors == []

@@ -1,45 +1,40 @@
-"""Published results in their Slurm style and their Docker style, run again by real Slurm and by real Docker."""
+"""A published result in Slurm style, run again by real Slurm: our job, their script, their steps through the broker."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+
+import pytest
 
 import published
-import pytest
-import yaml
-from support import config_text
+from podium import cli
 
-from podium import cli, config, manifest, plan
+SLURM = {"launcher": "slurm", "slurm": {"exclusive": False, "poll_seconds": 1}}
 
 
-@pytest.fixture
-def reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Run `podium reproduce` on a made round in a style; gives its status and its comparison."""
-
-    def run(style: str, seconds: float, system: dict, *words: str) -> tuple[int, dict]:
-        submitter = published.code(tmp_path / "round", style, seconds)
-        published.results(submitter, 3)
-        path = tmp_path / "podium.yaml"
-        path.write_text(yaml.safe_dump(config_text(tmp_path / "work", systems={"host": system}, reproduce={"runs": 2})))
-        loaded = config.load(path)
-        data = plan.layout_folder(loaded, loaded.dataset("imagenet"))
-        data.mkdir(parents=True)
-        (data / "train.rec").write_bytes(b"records")
-        manifest.write(data, manifest.of_folder(data))
-        asked = ["--submitter", "acme", "--system", "one", "--benchmark", "resnet", "--round", published.ROUND]
-        status = cli.main(
-            ["reproduce", str(tmp_path / "round"), *asked, "--yes", "--json", "--config", str(path), *words]
-        )
-        return status, json.loads(capsys.readouterr().out)
-
-    return run
+@pytest.mark.parametrize(("seconds", "verdict"), [(600, "reproduced"), (720, "slower")])
+def test_a_result_in_slurm_style_is_run_again_by_slurm(slurm_alone, tmp_path, capsys, seconds, verdict):
+    status = cli.main(published.words(tmp_path, "slurm", seconds, **SLURM))
+    answer = capsys.readouterr()
+    assert status == int(verdict != "reproduced"), answer.err
+    assert json.loads(answer.out)["verdict"] == verdict
+    calls = (tmp_path / "work" / "reproduce" / "acme" / "one" / "resnet" / "0" / "calls.jsonl").read_text()
+    assert '"srun", "--overlap"' in calls
+    assert "it checks another site" in calls
 
 
-SLURM = {"nodes": 1, "gpus_per_node": 0, "launcher": "slurm", "slurm": {"exclusive": False, "poll_seconds": 1}}
-
-
-@pytest.mark.parametrize(("seconds", "verdict"), [(3, "reproduced"), (3.6, "slower")])
-def test_a_result_in_slurm_style_is_run_again_by_slurm(slurm_alone, reproduce, seconds, verdict):
-    status, found = reproduce("slurm", seconds, SLURM)
-    assert (found["verdict"], status) == (verdict, int(verdict != "reproduced")), found
+def test_a_result_in_docker_style_is_built_and_run_again_by_docker(docker, base, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip())
+    words = published.words(tmp_path, "docker", 720, engine="docker")
+    for path in (tmp_path / "round").rglob("Dockerfile"):
+        path.write_text(f"FROM {base}\nWORKDIR /workspace/image_classification\nCOPY . .\n")
+    try:
+        status = cli.main(words)
+    finally:
+        docker("image", "rm", "--force", "podium-reproduce/acme-resnet:latest")
+    answer = capsys.readouterr()
+    assert status == 1, answer.err
+    assert json.loads(answer.out)["verdict"] == "slower"
+    calls = (tmp_path / "work" / "reproduce" / "acme" / "one" / "resnet" / "0" / "calls.jsonl").read_text()
+    assert '"--network=none"' in calls
+    assert docker("ps", "--all", "--quiet", "--filter", "name=podium-").strip() == ""

@@ -17,10 +17,11 @@ from podium.errors import BadEnvironment
 from podium.nightly import changes, history, judge, page, show, tell
 from podium.nightly.history import Mark
 from podium.nightly.index import Index
+from podium.nightly.verdict import Bars
 from podium.report import plot
 
 NOWHERE = Path("/nowhere")
-BARS = judge.Bars()
+BARS = Bars()
 
 
 def mark(kind, night, **changes):
@@ -61,7 +62,7 @@ def test_a_better_level_is_told_and_after_two_weeks_expected():
 
 
 def test_a_change_that_nobody_cares_about_is_no_finding():
-    assert first(judged(bars=judge.Bars(0.05, 0.02), shift=(100, 0.03))).word == "ok"
+    assert first(judged(bars=Bars(0.05, 0.02), shift=(100, 0.03))).word == "ok"
 
 
 def test_where_a_change_that_matters_could_not_be_seen_the_word_is_noisy_not_ok():
@@ -129,9 +130,9 @@ def test_runs_without_a_measure_or_that_failed_are_passed_over():
 
 
 def together(shifted):
-    """Two systems with two benchmarks each; those of `shifted` get slower on the same night."""
+    """Two systems with three benchmarks each; those of `shifted` get slower on the same night."""
     runs, measures = [], []
-    for number, (system, benchmark) in enumerate((s, b) for s in ("a", "b") for b in ("bert", "resnet")):
+    for number, (system, benchmark) in enumerate((s, b) for s in ("a", "b") for b in ("bert", "resnet", "rnnt")):
         ratio = 0.05 if (system, benchmark) in shifted else 0.0
         found = simulate(np.random.default_rng(number), 60, shift=(50, ratio), nodes=4)
         for place, (night, value) in enumerate(zip(found.night, found.value, strict=True)):
@@ -146,9 +147,10 @@ def together(shifted):
 @pytest.mark.parametrize(
     ("shifted", "kind", "words"),
     [
-        ({("a", "bert"), ("a", "resnet")}, "system", "all benchmarks of a"),
+        ({("a", "bert"), ("a", "resnet"), ("a", "rnnt")}, "system", "all benchmarks of a: the system"),
+        ({("a", "bert"), ("a", "resnet")}, "system", "2 of 3 benchmarks of a"),
         ({("a", "bert"), ("b", "bert")}, "software", "bert on all systems"),
-        ({("a", "bert")}, "software", "a/bert and not the other benchmarks"),
+        ({("a", "bert")}, "software", "a/bert and not the other benchmarks there"),
     ],
 )
 def test_system_and_software_are_told_apart_by_what_else_got_slower(shifted, kind, words):
@@ -185,6 +187,27 @@ def test_changes_are_ranked_by_what_they_are_and_by_how_often_they_change_anyway
     assert (found[0].before, found[0].after, found[0].earlier) == (("570.1",), ("575.2",), 0)
     assert found[-1].kind == "node"
     assert tell.told(found[2]) == "[packages] packages.new: absent -> 1"
+
+
+@pytest.mark.parametrize(
+    ("fact", "kind"),
+    [
+        ("driver.nvidia", "driver"),
+        ("network.mlx5_0.firmware", "firmware"),
+        ("bios.version", "firmware"),
+        ("packages.nvidia-nccl-cu13", "collectives and transport"),
+        ("versions.nccl", "collectives and transport"),
+        ("versions.cuda", "framework"),
+        ("image", "image"),
+        ("gpu.clocks.max.sm", "clocks and limits"),
+        ("packages.clocked", "packages"),
+        ("disk.options", "disk and data"),
+        ("site.switch", "settings"),
+        ("host", "node"),
+    ],
+)
+def test_facts_are_of_a_kind(fact, kind):
+    assert changes.kind(fact) == kind
 
 
 def test_runs_of_one_night_on_several_nodes_are_no_change():

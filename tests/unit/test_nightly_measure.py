@@ -95,6 +95,18 @@ def test_nothing_is_made_of_nothing(measured, tmp_path):
     assert measure.measure(tmp_path / "absent", None).values == {}
 
 
+def test_power_is_the_sum_of_what_nodes_and_switches_draw(tmp_path):
+    (tmp_path / "result.txt").write_text(log())
+    for name, watts, more in (
+        ("node_0", (2000, 3000), ""),
+        ("node_1", (1000,), line(0, "conversion_eff", 0.9)),
+        ("sw_0", (), ""),
+    ):
+        readings = "".join(line(at, "power_reading", value) for at, value in enumerate(watts))
+        (tmp_path / f"{name}.txt").write_text(more + readings)
+    assert measure.measure(tmp_path / "result.txt", power=tmp_path).values["power"] == 2500 + 900
+
+
 def test_a_file_of_steps_that_was_cut_or_is_nonsense_gives_what_it_has(measured):
     steps = "0.1 32 5\n0.2 32 5\nnan 32 5\n-1 32 5\n1e400 32 5\n0.3 32\nx y z\n0.1 3"
     assert measured(log(), steps).steps["count"] == 2

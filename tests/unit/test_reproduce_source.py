@@ -8,9 +8,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-import published
 import pytest
 
+import published
 from podium.errors import BadEnvironment, BadInput
 from podium.reproduce import discover, source
 

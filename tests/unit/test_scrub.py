@@ -150,11 +150,11 @@ def test_a_log_is_still_json_and_says_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("deploy.pem", "x", "its name is like *.pem"),
-        ("secrets/license.dat", "x", "its name is like license.dat"),
+        ("deploy.pem", "x", "its name is that of a key or a licensed file"),
+        ("secrets/license.dat", "x", "its name is that of a key or a licensed file"),
         ("fast.cu", "// Proprietary and Confidential\n", "it says 'Proprietary and Confidential'"),
-        ("weights.bin", "\0\0 hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh", "a binary file that holds secret"),
-        ("vendor/blob.so", "x", "its name is like vendor/*"),
+        ("weights.bin", "\0\0 hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh", "a binary file that holds a secret"),
+        ("vendor/blob.so", "x", "its name is that of a key or a licensed file"),
     ],
 )
 def test_keys_and_licensed_files_stay_behind(tmp_path, name, text, why):

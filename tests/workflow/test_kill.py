@@ -7,6 +7,7 @@ processes are wherever they are. No test waits. `KILL_SEED=<seed> pytest …` dr
 
 from __future__ import annotations
 
+import bz2
 import importlib
 import json
 import os
@@ -49,7 +50,19 @@ PREPARATIONS = [
     ("librispeech", "wav", {"vocab_size": 10}),
     ("kits19", "npy", {"min_shape": [16, 24, 24]}),
     ("wikipedia", "hdf5-shuffled", WIKIPEDIA),
+    ("wikipedia", "hdf5-packed", WIKIPEDIA),
+    ("wikipedia", "text", {"eval_articles": 6, "block_mib": 0.01}),
 ]
+
+
+def add_dump(folder: Path) -> None:
+    """A dump beside the published text: 400 pages, each in a stream of its own."""
+    pages = (
+        f"<page><title>A{number}</title><ns>0</ns><id>{number}</id><text>{'Most people make salt. ' * 20}</text></page>"
+        for number in range(400)
+    )
+    content = b"".join(bz2.compress(part.encode()) for part in ("<mediawiki>", *pages, "</mediawiki>"))
+    (folder / "enwiki-20200101-pages-articles-multistream.xml.bz2").write_bytes(content)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +74,8 @@ def sources(tmp_path_factory):
         if dataset not in made:
             made[dataset] = tmp_path_factory.mktemp(dataset)
             importlib.import_module(f"podium.data.demo.{dataset}").make(made[dataset])
+            if dataset == "wikipedia":
+                add_dump(made[dataset])
         return made[dataset]
 
     return source

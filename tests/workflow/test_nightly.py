@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from podium import cli, files, plan
 from podium import config as configuration
 from podium.images import build
 from podium.nightly import history
+from podium.runs import ledger
 from support import SCRIPTED, config_text, first_plan
 
 NIGHTLY = {"results": [{"system": "host", "benchmark": "resnet", "runs": 2, "samples": 320}], "smallest_percent": 30}
@@ -97,6 +100,24 @@ def test_a_night_that_is_started_again_runs_nothing_twice(site):
     before = sorted(path for path in (config.root / "nightly").rglob("*.json"))
     a_night(config, "2026-11-15")
     assert sorted(path for path in (config.root / "nightly").rglob("*.json")) == before
+
+
+def test_a_night_that_is_killed_goes_on_and_loses_or_repeats_no_run(site):
+    config, _ = site
+    command = [sys.executable, "-m", "podium", "nightly", "--config", str(config.path), "--night"]
+    for day, file in enumerate(("job.json", "run.json", "result.txt"), 1):
+        name = f"2026-12-{day:02}"
+        runs = config.root / "nightly" / "nights" / name / "runs" / "host" / "resnet"
+        head = subprocess.Popen([*command, name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not list(runs.glob(f"*/{file}")) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        head.kill()
+        head.wait()
+        a_night(config, name)
+        assert len(list((config.root / "nightly" / "history" / name).iterdir())) == 2
+        assert len([item for item in ledger.attempts(runs) if item.countable]) == 2
+        assert len(ledger.attempts(runs)) == 2, "what went on without its head is waited for, not launched again"
 
 
 def test_bisection_over_images_names_the_first_slow_one(site, capsys, tmp_path):

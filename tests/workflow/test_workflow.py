@@ -91,3 +91,15 @@ def test_a_run_that_misses_its_target_stops_packing_and_loses_nothing(tmp_path):
     assert len(list((root / "runs" / "host" / "resnet").glob("*/run.json"))) == 5
     assert json.loads((root / "verdicts" / "host" / "resnet.json").read_text())["verdict"] == "not compliant"
     assert "invalid" in (root / "reports" / "index.html").read_text()
+
+
+def test_tonight_is_planned_with_what_it_lacks(tmp_path):
+    path = tmp_path / "config.yaml"
+    nightly = {"results": [{"system": "host", "benchmark": "resnet", "runs": 2}]}
+    path.write_text(yaml.safe_dump(config_text(tmp_path / "work", nightly=nightly)))
+    jobs = planned(snakemake(path, "--dry-run", "nightly"))
+    assert jobs["spend_night"] == jobs["build_image"] == jobs["verify_dataset"] == 1
+    assert "run_attempt" not in jobs
+    snakemake(path, "--", str(tmp_path / "work" / "nightly" / "nights" / "2026-11-30" / "night.json"))
+    told = json.loads((tmp_path / "work" / "nightly" / "nights" / "2026-11-30" / "night.json").read_text())
+    assert told["night"] == "2026-11-30" and told["missing"] == []

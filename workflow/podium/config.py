@@ -130,7 +130,8 @@ class Reproduce:
 
     `system` is the one of `systems` to run on (None: the first); `margin` the relative difference in time to train that
     still counts as the same; `confidence` that of the intervals. `network` lets foreign code reach other hosts; `data`
-    are folders for variables of foreign scripts that no data set of ours stands for.
+    are folders for variables of foreign scripts that no data set of ours stands for. `results` are those that the
+    workflow runs again, unasked where their warning pages were `agreed` to.
     """
 
     system: str | None
@@ -141,6 +142,8 @@ class Reproduce:
     network: bool
     memory_gigabytes: float | None
     time_limit_minutes: float | None
+    agreed: bool
+    results: Sequence[Mapping[str, str]]
     data: Mapping[str, str]
 
 

@@ -66,7 +66,7 @@ def of_folder(folder: Path, **facts: Any) -> Manifest:
     """Hash every file below `folder` (hashlib releases the GIL, so threads use all cores)."""
     paths = [path for path in files.walk(folder) if path != Path(NAME)]
     with ThreadPoolExecutor() as pool:
-        entries = pool.map(lambda path: _entry(folder, path), paths)
+        entries = pool.map(lambda path: entry(folder, path), paths)
         return Manifest(files=tuple(entries), **facts)
 
 
@@ -129,7 +129,8 @@ def differences(folder: Path, manifest: Manifest, depth: str = "full") -> list[s
     return problems
 
 
-def _entry(folder: Path, path: Path) -> Entry:
+def entry(folder: Path, path: Path) -> Entry:
+    """One file of a folder, by its path there."""
     return Entry(str(path), (folder / path).stat().st_size, files.hash_file(folder / path))
 
 

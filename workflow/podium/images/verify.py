@@ -65,9 +65,9 @@ def _environment(image: Image) -> Iterator[str]:
     except OSError as error:
         yield f"{python} does not start: {error.strerror}"
         return
-    scripts = [path for path in (Path(image.venv) / "bin").iterdir() if path.name.startswith("pip")]
-    elsewhere = [path for path in scripts if image.venv not in path.read_text(errors="replace").partition("\n")[0]]
-    if prefix != image.venv or elsewhere:
+    here = python.parent.resolve()
+    named = [path.read_text(errors="replace").partition("\n")[0][2:] for path in sorted(here.glob("pip*"))]
+    if Path(prefix).resolve() != here.parent or any(Path(name).parent.resolve() != here for name in named):
         yield f"{image.venv} was moved: its Python says {prefix or 'nothing'}, its scripts name another place"
         return
     yield from _packages("process", image)

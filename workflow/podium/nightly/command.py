@@ -17,7 +17,8 @@ from podium.config import Config
 from podium.errors import BadInput, PodiumError
 from podium.nightly import bisect, history, imports, index, judge, night, page, show, tell
 from podium.nightly.history import Mark
-from podium.nightly.judge import Bars, Judgement
+from podium.nightly.judge import Judgement
+from podium.nightly.verdict import Bars
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -69,6 +69,11 @@ def _published(path: Path, passed: list[str]) -> Iterator[tuple[Record, dict[str
                 passed.append(f"{log}: no run_start, so its night is not known")
 
 
+def _power_logs(result: Result, log: Path) -> Path | None:
+    folder = result.folder / "power" / log.stem
+    return folder if folder.is_dir() else None
+
+
 def _log(result: Result, number: int, log: Path, environment: str) -> Record | None:
     """The record of a log that somebody published; its outcome is that of its own run_stop."""
     run = logs.read(log)
@@ -78,7 +83,7 @@ def _log(result: Result, number: int, log: Path, environment: str) -> Record | N
         return None
     if run.started is None or started.year < 2000:
         return None
-    measured = measure.measure(log, None)
+    measured = measure.measure(log, power=_power_logs(result, log))
     return Record(
         night=started.date().isoformat(),
         started=started.isoformat(timespec="milliseconds"),

@@ -62,8 +62,11 @@ class Measured:
     missing: tuple[str, ...]
 
 
-def measure(log: Path, steps: Path | None) -> Measured:
-    """Measure a run from its log and, where it is there, its file of steps; never raises for what they hold."""
+def measure(log: Path, steps: Path | None = None, power: Path | None = None) -> Measured:
+    """Measure a run from its log and, where they are there, its file of steps and its folder of power logs.
+
+    Never raises for what they hold.
+    """
     try:
         records = [item for item in logs.records(log) if isinstance(item, LogLine) and isinstance(item.key, str)]
     except OSError:
@@ -77,7 +80,7 @@ def measure(log: Path, steps: Path | None) -> Measured:
     elif records:
         missing.append("step: no steps.txt, no tracked_stats with a throughput, no block that ended")
     _keep(values, "memory", memory / 1e9 or _tracked(records, ("max_memory_usage", "max_memory", "memory")))
-    _keep(values, "power", _tracked(records, ("power", "power_watts")))
+    _keep(values, "power", _power(power) if power else _tracked(records, ("power", "power_watts")))
     if run.converged:
         _keep(values, "minutes", run.minutes)
         _keep(values, "to_target", _to_target(records))
@@ -193,6 +196,21 @@ def _tracked(records: Sequence[LogLine], names: Sequence[str]) -> float | None:
         if _positive(item.value["value"].get(name))
     ]
     return max(found, default=None)
+
+
+def _power(folder: Path) -> float | None:
+    """Watts of all nodes and switches together: the mean reading of each file, times its conversion efficiency.
+
+    Source: MLPerf power measurement rules; keys power_reading and conversion_eff in node_<j>.txt and sw_<k>.txt.
+    """
+    watts = 0.0
+    for path in sorted([*folder.glob("node_*.txt"), *folder.glob("sw_*.txt")]):
+        records = [item for item in logs.records(path) if isinstance(item, LogLine)]
+        readings = [
+            float(i.value["value"]) for i in records if i.key == "power_reading" and _positive(i.value["value"])
+        ]
+        watts += float(np.mean(readings)) * (_first(records, "conversion_eff") or 1.0) if readings else 0.0
+    return watts or None
 
 
 def _cache(records: Sequence[LogLine]) -> str:

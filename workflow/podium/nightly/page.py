@@ -10,7 +10,8 @@ from typing import Any
 from podium import files
 from podium.config import Config
 from podium.nightly import history, tell, trend
-from podium.nightly.judge import Judgement, Verdict
+from podium.nightly.judge import Judgement
+from podium.nightly.verdict import Verdict
 
 LINKED = 10  # newest runs of a series that are linked
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from podium.nightly.judge import Judgement, Verdict
+from podium.nightly.judge import Judgement
+from podium.nightly.verdict import Verdict
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 NIGHTS = 40

@@ -14,7 +14,9 @@ from typing import Any
 
 from podium.errors import ENVIRONMENT, FINDINGS, GOOD, BadEnvironment
 from podium.nightly import changes
-from podium.nightly.judge import NO_DATA, Cause, Judgement, Verdict
+from podium.nightly.causes import Cause
+from podium.nightly.judge import Judgement
+from podium.nightly.verdict import NO_DATA, Verdict
 from podium.verdict.answer.junit import quoted, text
 
 SECRET = "PODIUM_WEBHOOK_SECRET"

@@ -10,7 +10,7 @@ import numpy as np
 
 from podium.nightly import history
 from podium.nightly.history import Mark
-from podium.nightly.judge import Verdict
+from podium.nightly.verdict import Verdict
 from podium.report.plot import ticks
 
 WIDTH, HEIGHT = 640, 170

@@ -76,6 +76,12 @@ PLACEHOLDER = re.compile(r"SCRUBBED_[A-Z0-9_]+_\d+")  # what the scrub itself wr
 VERSION = re.compile(r"(?:version|release|driver|cudnn|cublas|nccl|cuda|rocm|[=<>~^]=|\bv|[A-Za-z]-)[\s:\"'=]*$", re.I)
 
 
+LICENCE = (
+    r"(?i)proprietary and confidential|confidential and proprietary|without an express license agreement"
+    r"|not for (?:re)?distribution|do not (?:re)?distribute|under (?:a )?non-?disclosure"
+)
+
+
 @dataclass(frozen=True)
 class Names:
     """What the site is known by: `hosts` and domains (".corp.example"), `users`, `paths`; the operator's own
@@ -146,6 +152,7 @@ class Detectors:
                 self._slow.append((kind, pattern))
             else:
                 first.append(pattern.pattern)
+        self._licence = re2.compile(LICENCE.encode(), options)
         self._first = re2.compile("|".join(f"(?:{pattern})" for pattern in first).encode(), options)
 
     def find(self, data: bytes) -> list[Found]:
@@ -163,6 +170,11 @@ class Detectors:
         for start, stop in self._lines(data):
             found += self._line(text[start:stop], start)
         return _apart(item for item in found if not self._names.stays(item.value))
+
+    def licence(self, head: bytes) -> str:
+        """The words in the first lines of a file that keep it from being published; "" where there are none."""
+        said = self._licence.search(head)
+        return said[0].decode("latin-1") if said else ""
 
     def _lines(self, data: bytes) -> Iterator[tuple[int, int]]:
         """The lines on which something may be."""

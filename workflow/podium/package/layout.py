@@ -25,6 +25,7 @@ from podium import files, manifest, plan
 from podium.config import Config
 from podium.data.verify import refuse_unofficial
 from podium.errors import BadInput, Findings
+from podium.images.lock import Image
 from podium.package import scrub, sources, system, text
 from podium.package.detect import Names
 from podium.package.sources import Source
@@ -49,18 +50,24 @@ def pack(config: Config) -> manifest.Manifest:
         _check_attempts(source, verdict)
     tree = plan.tree_folder(config)
     with files.replacing(tree) as fresh:
-        files.write_text(fresh / "README.md", text.tree_readme(config, found, verdicts))
+        # Nobody sees these files before the swap, and the manifest is held to them before they are archived: no fsync.
+        (fresh / "README.md").write_text(text.tree_readme(config, found, verdicts), encoding="utf-8")
         (fresh / "systems").mkdir()
         for name, path in sorted({source.item.system.name: source.description for source in found}.items()):
             shutil.copyfile(path, fresh / "systems" / f"{name}.json")
+        images = {source.image_file: sources.image(source) for source in _one_each(found)}
+        for source in _one_each(found):
+            item, image = source.item, images[source.image_file]
+            code = fresh / "benchmarks" / item.benchmark / "implementations" / item.implementation
+            sources.copy_code(source, image, code)
         for source, verdict in bar(list(zip(found, verdicts, strict=True)), "pack", unit="result"):
             _add_results(source, verdict, fresh)
-            _add_implementation(source, verdict, fresh)
+            _add_description(source, images[source.image_file], verdict, fresh)
         wanted = config.package.scrub
         cleaned = scrub.scrub(fresh, names(config, found), wanted.withhold, wanted.allow_files)
         _check_meaning(found, verdicts, fresh, cleaned)
         counts = {"results": len(found), "runs": sum(len(verdict["counted"]) for verdict in verdicts)}
-        content = manifest.of_folder(fresh, counts=counts)
+        content = manifest.Manifest(files=cleaned.entries, counts=counts)
     _write_ledger(config, found)
     files.write_json(scrub_file(config), cleaned.as_json())
     files.write_text(scrub_file(config).with_suffix(".diff"), cleaned.diff)
@@ -219,19 +226,15 @@ def _logs(source: Source, verdict: Mapping[str, Any]) -> Iterator[tuple[Path, st
         yield source.folder / str(attempt) / "result.txt", f"result_{index}.txt"
 
 
-def _add_implementation(source: Source, verdict: dict[str, Any], tree: Path) -> None:
-    """The implementation's own files, and beside them what the rules ask for about this system."""
-    image, item, config = sources.image(source), source.item, source.config
-    folder = tree / "benchmarks" / item.benchmark / "implementations"
-    if not (folder / item.implementation).exists():
-        made: set[Path] = set()
-        for name in sorted(image.files):
-            target = folder / item.implementation / name
-            if target.parent not in made:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                made.add(target.parent)
-            shutil.copy(source.implementation / name, target)
-    about = folder / item.system.name
+def _one_each(found: Sequence[Source]) -> list[Source]:
+    """One source for each image: systems share implementations."""
+    return list({source.image_file: source for source in found}.values())
+
+
+def _add_description(source: Source, image: Image, verdict: dict[str, Any], tree: Path) -> None:
+    """What the rules ask for about this system, beside the implementation."""
+    item, config = source.item, source.config
+    about = tree / "benchmarks" / item.benchmark / "implementations" / item.system.name
     content = manifest.read(plan.layout_folder(config, item.dataset))
     facts = {
         "system": files.read_json(source.description),
@@ -256,12 +259,17 @@ def _add_implementation(source: Source, verdict: dict[str, Any], tree: Path) -> 
         "runs": _runs(source, verdict),
         "choice_of_runs": {"rule": verdict["choice"], **verdict["proof"]},
     }
-    files.write_json(about / f"{item.system.name}_{item.implementation}.json", facts)
-    files.write_text(about / "README.md", text.implementation_readme(config, item, verdict, image.reference))
-    files.write_text(about / "podium.yaml", text.config_of(config, item))
-    for name, content_of in text.scripts(config, item).items():
-        files.write_text(about / name, content_of)
-        (about / name).chmod(0o755)
+    scripts = text.scripts(config, item)
+    written = {
+        f"{item.system.name}_{item.implementation}.json": json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
+        "README.md": text.implementation_readme(config, item, verdict, image.reference),
+        "podium.yaml": text.config_of(config, item),
+        **scripts,
+    }
+    about.mkdir(parents=True, exist_ok=True)
+    for name, words in written.items():
+        (about / name).write_text(words, encoding="utf-8")
+        (about / name).chmod(0o755 if name in scripts else 0o644)
 
 
 def _runs(source: Source, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,27 +7,25 @@ were.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Any
 
-from podium import files
+from podium import files, manifest
 from podium.errors import BadInput
+from podium.manifest import Entry
 from podium.package.detect import Detectors, Found, Names
 
-# Files that are somebody's keys, or under a licence of their own, by name; and by what their first lines say.
+# Files that are somebody's keys, or under a licence of their own, by name; detect.py knows what their heads say.
 WITHHELD = (
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.keytab", "id_rsa*", "id_ed25519*", "id_ecdsa*", "kubeconfig*", "*.kdbx"),
     *("credentials", "credentials.json", "netrc", "_netrc", "*.lic", "license.dat", "*.license"),
-)
-LICENCE = re.compile(
-    rb"(?i)proprietary and confidential|confidential and proprietary|without an express license agreement"
-    rb"|not for (?:re)?distribution|do not (?:re)?distribute|under (?:a )?non-?disclosure"
 )
 HEAD = 4096  # bytes in which a licence says so
 SHORTEST = 8  # characters of a secret that is looked for everywhere once it was found somewhere
@@ -35,12 +33,14 @@ SHORTEST = 8  # characters of a secret that is looked for everywhere once it was
 
 @dataclass(frozen=True)
 class Scrubbed:
-    """What the scrub did: `replaced` counts each value's places by file, `withheld` says why; `diff` is for review."""
+    """What the scrub did: `replaced` counts each value's places by file, `withheld` says why; `diff` is for review;
+    `entries` are the files that the tree now has."""
 
     placeholders: Mapping[tuple[str, str], str]
     replaced: Mapping[str, Mapping[tuple[str, str], int]]
     withheld: Mapping[str, str]
     diff: str
+    entries: tuple[Entry, ...]
 
     def as_json(self) -> dict[str, Any]:
         """For the record: placeholders, kinds and files, and none of the values."""
@@ -48,10 +48,18 @@ class Scrubbed:
         for key, placeholder in self.placeholders.items():
             where = {path: counts[key] for path, counts in self.replaced.items() if key in counts}
             if where:
-                found.append(
-                    {"placeholder": placeholder, "kind": key[0], "places": sum(where.values()), "files": where}
-                )
+                about = {"placeholder": placeholder, "kind": key[0], "places": sum(where.values()), "files": where}
+                found.append(about)
         return {"replaced": found, "withheld": dict(self.withheld), "changed": sorted(self.replaced)}
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What one look at a file tells: its entry, what is in it, and why it has to stay behind ("" where it may go)."""
+
+    entry: Entry
+    found: list[Found]
+    withheld: str
 
 
 def scrub(tree: Path, names: Names, withhold: Sequence[str] = (), allowed_files: Sequence[str] = ()) -> Scrubbed:
@@ -60,49 +68,51 @@ def scrub(tree: Path, names: Names, withhold: Sequence[str] = (), allowed_files:
     `withhold` are further names (with * and ?) of files that stay behind, `allowed_files` paths in the tree that may go
     whatever they are called or say. Raises BadInput for a file whose own name gives something away.
     """
-    paths = [str(path) for path in files.walk(tree)]
-    withheld = {path: why for path in paths if (why := _withheld(tree, path, withhold, allowed_files))}
-    paths = [path for path in paths if path not in withheld]
-    found = _find(tree, paths, names)
-    secrets = {item.value for items in found.values() for item in items if item.kind == "secret"}
+    looks = _look_at_all(tree, files.walk(tree), names, withhold, allowed_files)
+    secrets = {item.value for look in looks if not look.withheld for item in look.found if item.kind == "secret"}
     if known := tuple(sorted(value for value in secrets if len(value) >= SHORTEST and "\n" not in value)):
-        found = _find(tree, paths, replace(names, secrets=known))
-    binary = [path for path in found if _binary((tree / path).read_bytes())]
-    withheld |= {path: "a binary file that holds " + found[path][0].kind for path in binary}
-    _check_names(paths, names)
-    found = {path: items for path, items in found.items() if path not in withheld}
+        looks = _look_at_all(tree, files.walk(tree), replace(names, secrets=known), withhold, allowed_files)
+    withheld = {look.entry.path: look.withheld for look in looks if look.withheld}
+    kept = [look for look in looks if not look.withheld]
+    _check_names([look.entry.path for look in kept], names)
+    found = {look.entry.path: look.found for look in kept if look.found}
     placeholders = _placeholders(found.values())
-    diffs = [_replace(tree, path, items, placeholders) for path, items in sorted(found.items())]
+    diffs = [_replace(tree, path, items, placeholders) for path, items in found.items()]
     for path in withheld:
         (tree / path).unlink()
-    counts = {path: Counter((item.kind, item.value) for item in items) for path, items in sorted(found.items())}
-    return Scrubbed(placeholders, counts, withheld, "".join(diffs))
+    return Scrubbed(
+        placeholders,
+        {path: Counter((item.kind, item.value) for item in items) for path, items in found.items()},
+        withheld,
+        "".join(diffs),
+        tuple(manifest.entry(tree, Path(look.entry.path)) if look.found else look.entry for look in kept),
+    )
 
 
-def _find(tree: Path, paths: Sequence[str], names: Names) -> dict[str, list[Found]]:
-    """What is found in each file that has something; RE2 and reading let threads run side by side."""
+def _look_at_all(
+    tree: Path, paths: Sequence[Path], names: Names, withhold: Sequence[str], allowed: Sequence[str]
+) -> list[_Look]:
+    """A look at every file, read once; RE2, hashing and reading let threads run side by side."""
     detectors = Detectors(names)
+    kept = re.compile("|".join(map(translate, (*WITHHELD, *withhold))))
+
+    def look(path: str) -> _Look:
+        with open(f"{tree}/{path}", "rb") as file:  # noqa: PTH123 - for tens of thousands of files Path costs more than they
+            data = file.read()
+        entry = Entry(path, len(data), hashlib.sha256(data).hexdigest())
+        found = detectors.find(data)
+        return _Look(entry, found, "" if any(fnmatchcase(path, item) for item in allowed) else why(path, data, found))
+
+    def why(path: str, data: bytes, found: Sequence[Found]) -> str:
+        name = path.rpartition("/")[2]
+        if kept.match(name) or kept.match(path):
+            return "its name is that of a key or a licensed file"
+        if not path.startswith("results/") and (said := detectors.licence(data[:HEAD])):
+            return f"it says {said!r}"
+        return f"a binary file that holds a {found[0].kind}" if found and b"\0" in data[:8192] else ""
+
     with ThreadPoolExecutor() as pool:
-        found = pool.map(lambda path: detectors.find((tree / path).read_bytes()), paths)
-        return {path: items for path, items in zip(paths, found, strict=True) if items}
-
-
-def _withheld(tree: Path, path: str, more: Sequence[str], allowed: Sequence[str]) -> str:
-    """Why a file stays behind; "" where it does not."""
-    if any(fnmatchcase(path, pattern) for pattern in allowed):
-        return ""
-    name = Path(path).name
-    if pattern := next((item for item in (*WITHHELD, *more) if fnmatchcase(name, item) or fnmatchcase(path, item)), ""):
-        return f"its name is like {pattern}"
-    if path.startswith("results/"):
-        return ""
-    with (tree / path).open("rb") as file:
-        said = LICENCE.search(file.read(HEAD))
-    return f"it says {said[0].decode('latin-1')!r}" if said else ""
-
-
-def _binary(data: bytes) -> bool:
-    return b"\0" in data[:8192]
+        return list(pool.map(look, map(str, paths), chunksize=64))
 
 
 def _check_names(paths: Iterable[str], names: Names) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
 from podium.errors import BadInput
-from podium.images import lock
 from podium.images.lock import Image
 from podium.plan import Plan
 
@@ -89,33 +89,45 @@ def sources(config: Config) -> list[Source]:
 
 
 def image(source: Source) -> Image:
-    """The lock of a result's image, and its snapshot held to it; the image itself need not be here.
-
-    Raises BadInput where a file is not the locked one, is a link, or is over the official limit.
-    """
+    """The lock of a result's image; the image itself need not be here. Raises BadInput where there is none, or where a
+    link leads out of the implementation."""
     if not source.image_file.exists():
         raise BadInput("no image is locked", str(source.image_file), "nothing", "podium build")
     value = files.read_json(source.image_file)
-    found = lock.contents(source.implementation)
-    if changed := sorted(
-        name for name in found.keys() | value["files"].keys() if found.get(name) != value["files"].get(name)
-    ):
-        raise BadInput(
-            f"{source.implementation} is not what was locked",
-            f"the files of {value['reference']}",
-            f"changed: {', '.join(changed)}",
-            "edit the implementation where it comes from, never the snapshot; then podium build",
-        )
     _check_links(source)
-    large = {name: size for name in found if (size := (source.implementation / name).stat().st_size) > LARGEST}
-    if large:
-        raise BadInput(
-            f"{source.item.implementation} holds files that no submission may",
-            "at most 50 MiB each (repository checker)",
-            ", ".join(f"{name}: {size / (1 << 20):.1f} MiB" for name, size in sorted(large.items())),
-            "publish them elsewhere and fetch them in setup.sh or init_datasets.sh; then podium build",
-        )
     return Image(**{**value, "requirements": tuple(value["requirements"])})
+
+
+def copy_code(source: Source, held: Image, target: Path) -> None:
+    """Write the files of an implementation to `target`, each held to its hash in the lock as it is read.
+
+    Raises BadInput where a file is not the locked one or over the official limit.
+    """
+    home = source.implementation
+    for parent in {(target / name).parent for name in held.files}:
+        parent.mkdir(parents=True, exist_ok=True)
+    for name, digest in held.files.items():
+        try:
+            data = (home / name).read_bytes()
+        except OSError:
+            data = None
+        if data is None or hashlib.sha256(data).hexdigest() != digest:
+            raise BadInput(
+                f"{home / name} is not what was locked",
+                f"sha256 {digest}, as in {held.reference}",
+                "nothing" if data is None else "another file",
+                "edit the implementation where it comes from, never the snapshot; then podium build",
+            )
+        if len(data) > LARGEST:
+            raise BadInput(
+                f"{home / name} is larger than any file of a submission may be",
+                "at most 50 MiB (repository checker)",
+                f"{len(data) / (1 << 20):.1f} MiB",
+                "publish it elsewhere and fetch it in setup.sh or init_datasets.sh; then podium build",
+            )
+        (target / name).write_bytes(data)
+        if (home / name).stat().st_mode & 0o100:
+            (target / name).chmod(0o755)
 
 
 def _check_links(source: Source) -> None:
@@ -159,7 +171,7 @@ def _descriptions(found: Sequence[Source]) -> Iterable[str]:
 
 def _implementations(found: Sequence[Source]) -> Iterable[str]:
     seen: dict[tuple[str, str], tuple[Source, Mapping[str, str]]] = {}
-    for source in found:
+    for source in {source.image_file: source for source in found}.values():  # systems share implementations
         if not source.image_file.exists():
             continue
         here = files.read_json(source.image_file)["files"]

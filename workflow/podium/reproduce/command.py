@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # the rest is imported where it is used, so that --help is qu
     from podium.config import Config
     from podium.reproduce.compare import Comparison
     from podium.reproduce.discover import Published, Tree
-    from podium.reproduce.plan import Known, Mine, Plan
+    from podium.reproduce.hardware import Mine
+    from podium.reproduce.plan import Known, Plan
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from podium.reproduce import discover, known, plan, replan, source, text
+    from podium.reproduce import discover, hardware, known, plan, replan, source, text
     from podium.verdict import rounds
 
     config = configuration.load(args.config)
@@ -66,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
             args, root if args.round is None and Path(args.source).is_dir() is False else Path(args.source)
         )
         facts = known.known(tree, round)
-        me = plan.mine(config, args.on, args.runs, args.image)
+        me = hardware.mine(config, args.on, args.runs, args.image)
         if args.list:
             answer = {"source": args.source, "round": round, **text.listed(tree, facts, _chosen(tree, facts))}
             return _show(args, answer, lambda: text.table(answer))

@@ -25,7 +25,10 @@ SETTINGS, CALLS, SCRIPT, SHIMS, LOGS = "drive.json", "calls.jsonl", "drive.sh", 
 
 @dataclass(frozen=True)
 class Drive:
-    """`script` is bash, run in the folder `code`; `read` and `write` are folders that it sees at their own places."""
+    """`script` is bash, run in the folder `code`; `read` and `write` are folders that it sees at their own places.
+
+    `fingerprint` names what the run is made with: change the code or the plan, and a run is another run.
+    """
 
     script: str
     code: str
@@ -34,6 +37,7 @@ class Drive:
     environment: Mapping[str, str]
     minutes: float
     policy: Policy
+    fingerprint: str
 
 
 def save(drive: Drive, folder: Path) -> None:

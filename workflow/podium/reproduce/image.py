@@ -36,7 +36,7 @@ class Image:
         if self.kind != "build":
             return []
         twins = [f"--build-context={old}=docker-image://{new}" for old, new in (self.replaced or {}).items()]
-        return [["docker", "build", "--pull", *twins, "--tag", self.reference, f"{tree}/{self.context}"]]
+        return [["docker", "build", *twins, "--tag", self.reference, f"{tree}/{self.context}"]]
 
 
 NONE = Image("none")

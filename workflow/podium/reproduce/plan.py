@@ -6,7 +6,6 @@ A plan is made without running anything of theirs but the config, which is sourc
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from podium import files
-from podium import plan as ours
-from podium.config import Config, System
-from podium.reproduce import differences, discover, expected, match, needs, sandbox, source_config, styles
+from podium.reproduce import differences, discover, expected, hardware, match, needs, sandbox, source_config, styles
 from podium.reproduce.differences import Difference
 from podium.reproduce.discover import Implementation, Published
 from podium.reproduce.expected import Expected
 from podium.reproduce.folder import Folder
+from podium.reproduce.hardware import Hardware, Mine
 from podium.reproduce.image import Image
 from podium.reproduce.needs import Need
 from podium.reproduce.source_config import Sourced
@@ -49,16 +47,6 @@ class Known:
     batch_size: int | None
     score: float | None
     required: int
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """Nodes, accelerators of each (0: none), their model, the processors' architecture (empty: not known)."""
-
-    nodes: int
-    gpus: int
-    accelerator: str
-    architecture: str
 
 
 @dataclass(frozen=True)
@@ -102,29 +90,6 @@ class Plan:
         return {"state": "refused" if self.refused else "planned", **asdict(self)}
 
 
-@dataclass(frozen=True)
-class Mine:
-    """Our side of every plan: the system to run on, its description, the number of runs, an image in place of theirs."""
-
-    config: Config | None
-    system: System | None
-    description: Mapping[str, Any]
-    runs: int
-    image: str = ""
-
-
-def mine(config: Config | None, system: str | None, runs: int | None, image: str = "") -> Mine:
-    """From the config; what the command line says wins. Raises BadInput for an unknown system."""
-    if config is None:
-        return Mine(None, None, {}, runs or 1)
-    name = system or config.reproduce.system or next(iter(config.systems))
-    found = config.system(name)
-    path = ours.system_file(config, name)
-    described = files.read_json(path) if path.exists() else {}
-    sizes = {"number_of_nodes": str(found.nodes), "accelerators_per_node": str(found.gpus_per_node)}
-    return Mine(config, found, {**described, **found.description, **sizes}, runs or config.reproduce.runs, image)
-
-
 def plans(tree: discover.Tree, known: Mapping[str, Known], me: Mine) -> list[Plan]:
     """One plan for each result, and one for each implementation that no result was made with."""
     wanted: list[Callable[[], Plan]] = []
@@ -162,7 +127,7 @@ def of(
         sourced = source_config.read(item.code, config)
     elif not refused and item.style.name in CONFIGURED:
         refused = "no config: the folder has no config_*.sh that could be sourced"
-    wants = _wants(published, sourced)
+    wants = hardware.wanted(published, sourced)
     style = _way(item, wants)
     data = () if refused else needs.needs(item, me.config)
     limit = sourced.minutes or source_config.minutes(sourced.exports.get("WALLTIME_RUNANDTIME", ""))
@@ -186,8 +151,8 @@ def of(
         environment=environment,
         image=item.image,
         wants=wants,
-        mine=_mine(me),
-        lacks=_lacks(wants, style, me),
+        mine=hardware.of_mine(me),
+        lacks=hardware.lacks(wants, style, me),
         data=data,
         runs=me.runs,
         required=facts.required if facts else 0,
@@ -217,49 +182,11 @@ def _most_like(item: Implementation) -> str:
     return max(item.configs, key=lambda name: match.likeness(item.name, name))
 
 
-def _wants(published: Published | None, sourced: Sourced) -> Hardware:
-    """The published system where there is one, else what the config says."""
-    if published is None:
-        return Hardware(sourced.number("DGXNNODES") or 1, sourced.number("DGXNGPU") or 0, "", "")
-    description = published.description
-    processor = str(description.get("host_processor_model_name", ""))
-    arm = any(word in processor.lower() for word in ("grace", "neoverse", "arm", "kunpeng", "ampere altra"))
-    gpus = published.gpus or sourced.number("DGXNGPU") or 0
-    architecture = "aarch64" if arm else "x86_64" if processor else ""
-    return Hardware(published.nodes, gpus, str(description.get("accelerator_model_name", "")), architecture)
-
-
-def _mine(me: Mine) -> Hardware | None:
-    if me.system is None:
-        return None
-    model = str(me.description.get("accelerator_model_name", ""))
-    return Hardware(me.system.nodes, me.system.gpus_per_node, model, platform.machine())
-
-
 def _way(item: Implementation, wants: Hardware) -> Style:
     """Of several ways the one for the size: one node by docker, several by Slurm."""
     if wants.nodes > 1:
         return next((way for way in item.ways if way.launcher == "slurm"), item.style)
     return item.style
-
-
-def _lacks(wants: Hardware, style: Style, me: Mine) -> tuple[str, ...]:
-    """What our system has not; none where there is no system to compare with."""
-    have = _mine(me)
-    if have is None or me.system is None:
-        return ()
-    found = []
-    if have.nodes < wants.nodes:
-        found.append(f"{wants.nodes} nodes, {have.nodes} here")
-    if have.gpus < wants.gpus:
-        found.append(f"{wants.gpus} accelerators a node ({wants.accelerator or 'any'}), {have.gpus} here")
-    if wants.architecture and have.architecture != wants.architecture:
-        found.append(f"processors of {wants.architecture}, {have.architecture} here")
-    if style.launcher == "slurm" and me.system.launcher != "slurm":
-        found.append(f"Slurm; the launcher here is {me.system.launcher}")
-    if wants.nodes > 1 and style.launcher == "local":
-        found.append("a way to start on several nodes: its scripts have none for Slurm")
-    return tuple(found)
 
 
 def _environment(

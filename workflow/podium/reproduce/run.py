@@ -71,16 +71,39 @@ def code(tree: Path, made: Plan, at: Path) -> Folder:
     if size > LARGEST:
         expected = f"at most {LARGEST >> 30} GB of code"
         raise BadInput(f"{top} is too large", expected, f"{size / 1e9:.1f} GB", f"du -sh {tree / top}")
+    sums = at.with_name(f"{at.name}.json")
+    contents = _sums(tree / top)
+    folder = Folder(at, PurePosixPath(Path(made.code).relative_to(top).as_posix()))
+    if at.is_dir() and sums.exists() and files.read_json(sums) == contents:
+        return folder  # runs may be going on in it
     files.need_space(at.parent, size, "the copy of their code")
     with files.replacing(at) as fresh:
-        shutil.copytree(tree / top, fresh, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(tree / top, fresh, symlinks=True, ignore=_special, dirs_exist_ok=True)
         for name in leaving(fresh):
             (fresh / name).unlink()
-    folder = Folder(at, PurePosixPath(Path(made.code).relative_to(top).as_posix()))
     mended = Folder(tree, PurePosixPath(made.code))
     if made.config:
         source_config.copied(mended, made.config, folder.place)
+    files.write_json(sums, contents)
     return folder
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Pipes, sockets and devices: nothing that code is made of."""
+    places = {name: Path(folder, name) for name in names}
+    return [name for name, path in places.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """The sha256 of every regular file; links are told, never followed."""
+    found = {}
+    for name in files.walk(folder):
+        path = folder / name
+        if path.is_symlink():
+            found[name.as_posix()] = f"-> {path.readlink()}"
+        elif path.is_file():
+            found[name.as_posix()] = files.hash_file(path)
+    return found
 
 
 def runs(config: Config, system: System, made: Plan, item: discover.Implementation, tree: Path) -> list[Path]:
@@ -94,14 +117,18 @@ def runs(config: Config, system: System, made: Plan, item: discover.Implementati
     found = []
     for number in progress.bar(range(made.runs), f"runs of {made.benchmark}", made.runs, "run"):
         place = area / str(number)
-        if not (place / RECORD).exists():
-            _run(config, system, made, folder, programs, place)
+        _run(config, system, made, folder, programs, place)
         found.append(place / RESULT)
     return found
 
 
 def _run(config: Config, system: System, made: Plan, folder: Folder, programs: tuple[str, ...], place: Path) -> None:
     launcher = launchers.of(config, system)
+    wanted = fingerprint(made, folder)
+    if (place / drive.SETTINGS).exists() and drive.load(place).fingerprint != wanted:
+        _aside(place, "old")
+    if (place / RECORD).exists():
+        return
     place.mkdir(parents=True, exist_ok=True)
     if not (place / JOB).exists():
         seed = secrets.randbelow(1 << 31)
@@ -126,10 +153,16 @@ def _run(config: Config, system: System, made: Plan, folder: Folder, programs: t
         raise _failed(made, _aside(place), record)
 
 
-def _aside(place: Path) -> Path:
-    """A run that was none is kept under another name, so that the same command makes a new one."""
+def fingerprint(made: Plan, folder: Folder) -> str:
+    """What a run is made with, as a hash: the code, the config's exports, what is set after it, the image."""
+    sums = files.read_json(folder.root.with_name(f"{folder.root.name}.json"))
+    return files.hash_json((sums, made.exports, made.environment, made.image.reference, made.start))
+
+
+def _aside(place: Path, why: str = "failed") -> Path:
+    """A run that was none, or is of another plan, is kept under another name: the same command makes a new one."""
     number = 1
-    while (kept := place.with_name(f"{place.name}.failed{number}")).exists():
+    while (kept := place.with_name(f"{place.name}.{why}{number}")).exists():
         number += 1
     return place.rename(kept)
 
@@ -182,7 +215,16 @@ def _drive(
     )
     script = _script(made, given, policy.path)
     minutes = config.reproduce.time_limit_minutes or made.limit_minutes
-    return Drive(script, str(folder.place), (*data, str(folder.root), *programs), (), {}, minutes, policy)
+    return Drive(
+        script,
+        str(folder.place),
+        (*data, str(folder.root), *programs),
+        (),
+        {},
+        minutes,
+        policy,
+        fingerprint(made, folder),
+    )
 
 
 def _script(made: Plan, given: Mapping[str, str], path: str) -> str:

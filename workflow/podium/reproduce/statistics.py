@@ -43,10 +43,10 @@ class Ratio:
 def ratio(
     theirs: Sequence[float], mine: Sequence[float], margin: float, confidence: float, alike: bool = False
 ) -> Ratio | None:
-    """Compare two samples of positive values; None where there are too few (one of mine, two of theirs, at least).
+    """Compare two samples of positive values; None where there are too few (one of mine, two of theirs).
 
-    `margin` is relative (0.05: five per cent either way), `confidence` that of each one-sided test. `alike`: both are as
-    spread as all together, which few equal values of one do not show (Student's t instead of Welch's).
+    `margin` is relative (0.05: five per cent either way), `confidence` that of each one-sided test. `alike`: both are
+    as spread as all together, which few equal values of one do not show (Student's t instead of Welch's).
     """
     if len(theirs) < 2 or not len(mine) or min(*theirs, *mine) <= 0:
         return None
