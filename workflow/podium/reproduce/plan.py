@@ -19,7 +19,7 @@ from podium.reproduce import differences, discover, expected, hardware, match, n
 from podium.reproduce.differences import Difference
 from podium.reproduce.discover import Implementation, Published
 from podium.reproduce.expected import Expected
-from podium.reproduce.folder import Folder
+from podium.reproduce.folder import Folder, leaving
 from podium.reproduce.hardware import Hardware, Mine
 from podium.reproduce.image import Image
 from podium.reproduce.needs import Need
@@ -165,7 +165,7 @@ def of(
         start=start,
         commands=() if refused else _commands(item, config, data, environment, start),
         notes=(*style.notes, *sourced.notes, *(published.trouble if published else ()), *_replaced(item.image),
-               *_disagree(published, sourced)),
+               *_disagree(published, sourced), *_links(item.code)),
     )  # fmt: skip
 
 
@@ -236,6 +236,13 @@ def _expected(published: Published | None, facts: Known | None, wants: Hardware,
 
 def _replaced(image: Image) -> list[str]:
     return [f"base {old} is private; {new} takes its place" for old, new in (image.replaced or {}).items()]
+
+
+def _links(code: Folder) -> list[str]:
+    """Links of the code that lead out of the tree: they are not followed, and not copied for a run."""
+    found = leaving(code)
+    shown = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
+    return [f"links that leave the tree are left out: {shown}"] if found else []
 
 
 def _disagree(published: Published | None, sourced: Sourced) -> list[str]:
