@@ -58,7 +58,7 @@ test-implementations: .venv/pins-test
 	OMP_NUM_THREADS=1 PYTHONPATH=.venv/pytest $(DEMO_IMAGE_PYTHON) \
 		-m pytest --confcutdir=tests/implementations tests/implementations
 
-# Real services, here Docker: skipped with a reason where there is none, failed with CI=true.
+# Real services (Docker, Slurm, a local AWS …): skipped with a reason where there is none, failed with CI=true.
 test-services: .venv/pins-test
 	$(BIN)/python -m pytest tests/services
 
@@ -78,6 +78,12 @@ bench-runs: .venv/pins-test
 bench-train: env
 	$(BIN)/podium build --system demo-host --benchmark resnet
 	OMP_NUM_THREADS=1 $(DEMO_IMAGE_PYTHON) tests/bench/train
+
+bench-images: .venv/pins-test
+	$(BIN)/python tests/bench/images.py
+
+bench-package: env
+	$(BIN)/python tests/bench/package.py
 
 bench-nightly: env
 	$(BIN)/python tests/bench/nightly.py

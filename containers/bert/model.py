@@ -136,8 +136,8 @@ class Bert(nn.Module):
         for layer in self.layers:
             hidden = layer(hidden, bias)
         hidden = hidden.flatten(0, 1)
-        words = self.masked_language_head(hidden[masked_at], self.embeddings.word.weight)
-        return words, self.next_sentence_head(torch.tanh(self.pooler(hidden[first_at])))
+        words = self.masked_language_head(hidden.index_select(0, masked_at), self.embeddings.word.weight)
+        return words, self.next_sentence_head(torch.tanh(self.pooler(hidden.index_select(0, first_at))))
 
 
 @torch.no_grad()

@@ -7,7 +7,6 @@ root.
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import statistics
@@ -33,7 +32,10 @@ MANY = 200
 SHARES = (60.0, 5.0)  # seconds over which the waiting is measured, percent of one core that it may take
 
 # Slurm's commands as a large site answers them: at once, and nothing ever ends.
-SBATCH = "#!/bin/sh\necho $$\n"
+SBATCH = """#!/bin/sh
+echo "$$|PENDING|Priority|$(sed -n 's/^#SBATCH --job-name=//p' "$2")" >>"$JOBS"
+echo $$
+"""
 SQUEUE = '#!/bin/sh\necho x >>"$CALLS"\ncat "$JOBS"\n'
 
 
@@ -92,8 +94,8 @@ def waiting(folder: Path) -> tuple[float, float]:
             words = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             heads.append(subprocess.Popen(command(config, number), **words))
             if number % 8 == 7:  # as many at a time as a workflow starts, not all at once
-                submitted(config, number - 8, jobs)
-        submitted(config, MANY - 1, jobs)
+                submitted(config, number - 8)
+        submitted(config, MANY - 1)
         time.sleep(20)
         before, counted, begun = cpu(heads), len(calls.read_text().split()), time.monotonic()
         time.sleep(SHARES[0])
@@ -109,23 +111,13 @@ def waiting(folder: Path) -> tuple[float, float]:
             head.wait()
 
 
-def submitted(config: configuration.Config, number: int, jobs: Path) -> None:
-    """Wait until run `number` is submitted, and let squeue know all that are: they wait in the queue for ever."""
-    folder = plan.result_folder(config, plan.plans(config)[0])
+def submitted(config: configuration.Config, number: int) -> None:
+    """Wait until run `number` is submitted."""
+    path = plan.result_folder(config, plan.plans(config)[0]) / str(number) / "job.json"
     deadline = time.monotonic() + 300
-    while number >= 0:
-        path = folder / str(number) / "job.json"
-        if path.exists() and '"id": null' not in path.read_text():
-            break
+    while number >= 0 and not (path.exists() and '"id": null' not in path.read_text()):
         assert time.monotonic() < deadline, f"run {number} was not submitted"
         time.sleep(0.2)
-    lines = []
-    for path in folder.glob("*/job.json"):
-        number, _, name = (json.loads(path.read_text())["id"] or "").partition("/")
-        lines += [f"{number}|PENDING|Priority|{name}\n"] if name else []
-    temporary = jobs.with_suffix(".new")
-    temporary.write_text("".join(lines))
-    temporary.replace(jobs)
 
 
 def cpu(heads: list[subprocess.Popen]) -> float:

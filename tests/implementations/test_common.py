@@ -229,8 +229,12 @@ def test_a_loader_ends_with_its_process_however_that_one_ends(tmp_path):
 
 # Rehearsal
 
-ROUNDS = {"resnet": ["3.1.0", "4.0.0"], "unet3d": ["3.1.0", "4.0.0"], "rnnt": ["3.0.0", "3.1.0"]}
-ROUNDS |= {"bert": ["3.1.0", "4.0.0", "4.1.0", "5.0.0"]}
+ROUNDS = {
+    "resnet": ["3.1.0", "4.0.0"],
+    "rnnt": ["3.0.0", "3.1.0"],
+    "unet3d": ["3.1.0", "4.0.0"],
+    "bert": ["3.1.0", "4.0.0", "4.1.0", "5.0.0"],
+}
 
 
 def rehearse(benchmark: str, *arguments: str, **changes: object) -> subprocess.CompletedProcess:

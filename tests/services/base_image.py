@@ -29,7 +29,7 @@ def base_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("dpkg-query") is None or shutil.which("apt-cache") is None:
         absent("base image", "this host is no Debian")
     archive = tmp_path_factory.mktemp("base") / "base.tar"
-    _write_base(archive)
+    write_base(archive)
     return archive
 
 
@@ -41,7 +41,7 @@ def base(docker: Docker, base_archive: Path) -> Iterator[str]:
     docker("image", "rm", "--force", BASE)
 
 
-def _write_base(archive: Path) -> None:
+def write_base(archive: Path) -> None:
     """The files of BASE_PACKAGES and of all that they depend on, as a tar for `docker import`."""
     closure = ["--recurse", "--installed", "--no-recommends", "--no-suggests", "--no-enhances"]
     closure += ["--no-conflicts", "--no-breaks", "--no-replaces"]

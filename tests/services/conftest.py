@@ -13,6 +13,7 @@ from services.docker_service import docker, docker_environment
 from services.engine_service import engine, on_engine
 from services.podman_service import ordinary, podman, podman_environment
 from services.registry_service import faulty, registry
+from services.s3_service import store
 from services.slurm_service import accounting_slurm, plain_slurm, slurm, slurm_accounted, slurm_alone
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "registry",
     "scripted_image",
     "slurm",
+    "store",
     "slurm_accounted",
     "slurm_alone",
 ]

@@ -27,7 +27,7 @@ def docker_environment() -> Iterator[dict[str, str]]:
     with contextlib.ExitStack() as stack:
         environment = {"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
         if subprocess.run([program, "info"], capture_output=True, check=False).returncode != 0:
-            environment["DOCKER_HOST"] = stack.enter_context(_daemon(program))
+            environment["DOCKER_HOST"] = stack.enter_context(daemon(program))
         yield environment
 
 
@@ -50,7 +50,7 @@ def _client() -> str:
 
 
 @contextlib.contextmanager
-def _daemon(program: str) -> Iterator[str]:
+def daemon(program: str) -> Iterator[str]:
     """Start dockerd with a state of its own; gives its address. It touches no network device and no firewall rule."""
     if shutil.which("dockerd") is None or os.geteuid() != 0:
         absent("docker", "no daemon answers, and starting one takes dockerd and root")
@@ -67,17 +67,17 @@ def _daemon(program: str) -> Iterator[str]:
         ]
         log = Path(place) / "log"
         with log.open("wb") as writer:
-            daemon = subprocess.Popen(words, stdout=writer, stderr=writer, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(words, stdout=writer, stderr=writer, stdin=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60
             while subprocess.run([program, "--host", address, "info"], capture_output=True, check=False).returncode:
-                if daemon.poll() is not None or time.monotonic() > deadline:
+                if process.poll() is not None or time.monotonic() > deadline:
                     absent("docker", "dockerd does not start:\n" + log.read_text(errors="replace")[-2000:])
                 time.sleep(0.1)
             yield address
         finally:
-            daemon.terminate()
-            daemon.wait(timeout=60)
+            process.terminate()
+            process.wait(timeout=60)
             # What a container in the host's network leaves mounted.
             subprocess.run(["umount", f"{place}/exec/netns/default"], capture_output=True, check=False)
 

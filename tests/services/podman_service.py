@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -21,7 +22,14 @@ USER = "games"  # a user of every Debian, whose files nobody misses
 
 @pytest.fixture(scope="session")
 def podman_environment() -> Iterator[dict[str, str]]:
-    """What puts podman's store, its state and its limits into a folder of these tests; removed with all images."""
+    """What leads podman to a store of these tests' own."""
+    with own_store() as environment:
+        yield environment
+
+
+@contextlib.contextmanager
+def own_store() -> Iterator[dict[str, str]]:
+    """What puts podman's store, its state and its limits into a folder of its own; removed with all images."""
     if shutil.which("podman") is None:
         absent("podman", "not on the PATH; Debian: apt-get install podman catatonit")
     if os.geteuid() != 0:

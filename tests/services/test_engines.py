@@ -162,6 +162,19 @@ def spoilt(tmp_path: Path, dockerfile: str) -> Path:
     return folder
 
 
+def test_a_build_that_is_ended_leaves_nothing(on_engine, tmp_path):
+    config = on_engine.config(implementation=spoilt(tmp_path, "RUN echo planted; sleep 4711"))
+    log = plan.image_file(config, first_plan(config)).with_name("build.log")
+    process = subprocess.Popen([sys.executable, "-m", "podium.cli", "build", "--offline", "--config", str(config.path)])
+    _until(lambda: log.exists() and "planted" in log.read_text())
+    process.terminate()
+    assert process.wait(timeout=60) == 130
+    if on_engine.name == "podman":
+        assert not on_engine.client("ps", "--all", "--external", "--quiet").split()
+    _until(lambda: "sleep 4711" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout)
+    assert not plan.image_file(config, first_plan(config)).exists()
+
+
 def test_a_failed_step_is_shown_with_its_last_words(on_engine, tmp_path):
     step = "RUN echo first && echo 'No space left on device' >&2 && exit 9"
     config = on_engine.config(implementation=spoilt(tmp_path, step))

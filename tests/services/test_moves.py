@@ -11,10 +11,10 @@ import pytest
 
 from podium import cli, files, plan
 from podium.errors import BadEnvironment, BadInput, PodiumError
-from podium.images import engines, export, lock, pull, push
+from podium.images import build, engines, export, lock, pull, push
 from podium.images.engines import request, store
 from services.service import absent, output
-from support import first_plan
+from support import SCRIPTED, first_plan
 
 
 @pytest.fixture
@@ -90,6 +90,42 @@ def test_what_a_registry_that_fails_means(on_engine, locked, faulty):
         assert not store.holds(on_engine.name, image)
     faulty.fault = None
     assert pull.pull(locked, first_plan(locked)).reference == image.reference
+
+
+CLOSED = {"org": "tests", "division": "closed", "round": "3.1.0", "status": "onprem"}
+
+
+def test_a_base_by_digest_is_built_on_in_the_closed_division(on_engine, registry):
+    """The base goes to a registry first: only there it has a digest."""
+    config = on_engine.config(images={"registry": f"{registry}/podium"})
+    assert cli.main(["build", "--offline", "--config", str(config.path)]) == 0
+    base = push.push(config, first_plan(config)).digest
+    closed = on_engine.config(submission=CLOSED, images={"base": base})
+    image = build.build(closed, first_plan(closed))
+    assert image.base == base and image.arguments["BASE"] == base
+
+
+def test_an_image_that_somebody_else_built_is_taken_by_its_digest(on_engine, locked):
+    image = forget(on_engine, locked)
+    result = {"system": "host", "benchmark": "resnet", "implementation": str(SCRIPTED), "config": "good"}
+    theirs = {"results": [{**result, "image": image.digest}]}
+    config = on_engine.config(submission=CLOSED, **theirs)
+    taken = build.build(config, first_plan(config))
+    assert (taken.reference, taken.digest, taken.base) == (image.reference, image.digest, image.digest)
+    assert build.build(config, first_plan(config)) == taken
+    tagged = on_engine.config(submission=CLOSED, **{**theirs, "results": [{**result, "image": "example.org/them:1"}]})
+    with pytest.raises(BadInput, match="a tag alone"):
+        build.build(tagged, first_plan(tagged))
+
+
+@pytest.mark.parametrize(("fault", "told"), [(401, "wants a login"), (404, "it is not there")])
+def test_a_base_that_is_private_or_gone(on_engine, faulty, fault, told):
+    faulty.fault = fault
+    config = on_engine.config(images={"base": f"{faulty.address}/podium/base:1"})
+    with pytest.raises(PodiumError) as error:
+        build.build(config, first_plan(config))
+    assert told in error.value.found
+    assert not plan.image_file(config, first_plan(config)).exists()
 
 
 def test_a_registry_that_is_not_there_is_said_to_be(on_engine):

@@ -26,6 +26,7 @@ def test_a_training_of_two_nodes_with_two_processes_each_reaches_its_target(slur
         absent("the demo's image", "make demo, or podium build --system demo-host --benchmark resnet")
     value = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
     system = {"nodes": 2, "gpus_per_node": 0, "launcher": "slurm", "slurm": {"tasks_per_node": 2, "poll_seconds": 1}}
+    system["preflight"] = {"allreduce_gbps": 0.001}
     result = {"system": "pair", "benchmark": benchmark, "implementation": f"containers/{benchmark}", "config": "tiny"}
     value |= {"root": str(tmp_path / "work"), "systems": {"pair": system}, "results": [result]}
     path = tmp_path / "config.yaml"
@@ -40,6 +41,7 @@ def test_a_training_of_two_nodes_with_two_processes_each_reaches_its_target(slur
     config = configuration.load(path)
     home = plan.result_folder(config, first_plan(config)) / "0"
     assert launchers.nodes(home) == ["n1", "n2"]
+    assert '"processes": 4' in (home / launchers.OUTPUT).read_text(), "they were tried before"
     assert (home / "result.txt").read_text().count('"run_stop"') == 1, "one log of four processes"
     record = files.read_json(home / "run.json")
     assert (record["outcome"], record["nodes"]) == ("converged", ["n1", "n2"])

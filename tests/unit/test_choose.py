@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from podium import cli, files, plan
+from podium import config as configuration
 from podium.errors import BadEnvironment, BadInput
 from podium.images import engines, inventory, lock, registry, sbom, verify
 from podium.images.engines import Availability, choose, docker, podman, store
@@ -184,3 +185,15 @@ def test_an_environment_that_was_moved_is_found(prepared, built, tmp_path):
     assert "was moved" in told
     [told] = verify._environment(replace(image, venv="/nowhere"))
     assert "does not start" in told
+
+
+def test_one_implementation_has_one_kind_of_image(write_config):
+
+    result = {"benchmark": "resnet", "implementation": str(SCRIPTED), "config": "good"}
+    systems = {
+        name: {"nodes": 1, "gpus_per_node": 0, "engine": engine} for name, engine in (("a", "process"), ("b", "docker"))
+    }
+    path = write_config(systems=systems, results=[{**result, "system": "a"}, {**result, "system": "b"}])
+    with pytest.raises(BadInput, match="two kinds of image") as error:
+        plan.plans(configuration.load(path))
+    assert error.value.found == "process on a, docker on b"

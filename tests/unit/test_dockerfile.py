@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podium import config as configuration
 from podium import plan
 from podium.errors import BadEnvironment, BadInput
 from podium.images import build, container, dockerfile, lock
@@ -60,8 +61,6 @@ def test_a_tag_alone_is_refused_in_the_closed_division_and_named_with_its_line(t
 
 
 def test_a_closed_config_with_a_tag_builds_nothing(write_config, tmp_path):
-    from podium import config as configuration
-
     path = write_config(
         submission={"org": "tests", "division": "closed", "round": "3.1.0", "status": "onprem"},
         systems={"host": {"nodes": 1, "gpus_per_node": 0, "engine": "docker"}},

@@ -189,6 +189,27 @@ def test_changes_are_ranked_by_what_they_are_and_by_how_often_they_change_anyway
     assert tell.told(found[2]) == "[packages] packages.new: absent -> 1"
 
 
+@pytest.mark.parametrize(
+    ("fact", "kind"),
+    [
+        ("driver.nvidia", "driver"),
+        ("network.mlx5_0.firmware", "firmware"),
+        ("bios.version", "firmware"),
+        ("packages.nvidia-nccl-cu13", "collectives and transport"),
+        ("versions.nccl", "collectives and transport"),
+        ("versions.cuda", "framework"),
+        ("image", "image"),
+        ("gpu.clocks.max.sm", "clocks and limits"),
+        ("packages.clocked", "packages"),
+        ("disk.options", "disk and data"),
+        ("site.switch", "settings"),
+        ("host", "node"),
+    ],
+)
+def test_facts_are_of_a_kind(fact, kind):
+    assert changes.kind(fact) == kind
+
+
 def test_runs_of_one_night_on_several_nodes_are_no_change():
     nights = [[{"host": "n1"}, {"host": "n2"}]]
     assert changes.ranked(nights, [{"host": "n2"}]) == []
@@ -268,9 +289,15 @@ def test_a_webhook_that_refuses_is_not_asked_again_and_secrets_are_not_told(rece
     server.statuses = [403]
     monkeypatch.setenv(tell.SECRET, "s3cret")
     with pytest.raises(BadEnvironment) as caught:
-        tell.webhook(f"{url}?token=t0ken", {}, lambda _: None)
+        tell.webhook(f"{url}/t0ken?token=t0ken", {}, lambda _: None)
     assert "status 403" in str(caught.value)
     assert "t0ken" not in str(caught.value) and "s3cret" not in str(caught.value)
+    monkeypatch.setenv("HOOK", url)
+    server.statuses = [200]
+    tell.webhook("$HOOK", {})
+    assert len(server.got) == 2
+    with pytest.raises(BadEnvironment, match="a URL in .NO_HOOK"):
+        tell.webhook("$NO_HOOK", {})
     with pytest.raises(BadEnvironment, match="ConnectionError"):
         tell.webhook("http://127.0.0.1:1/", {}, lambda _: None)
 

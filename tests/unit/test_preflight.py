@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podium import cli, files
 from podium.config import System
-from podium.runs import nodes, preflight
+from podium.runs import allreduce, nodes, preflight
 from podium.runs.preflight import Facts
 
 H100 = "NVIDIA H100 80GB HBM3, GPU-{0}, 81559, 550.54.15, 1980, 0x0000000000000001, Enabled, 0, No, No, No, 16, 16"
@@ -159,3 +159,18 @@ def test_this_machine_is_asked_for_real(prepared, capsys):
     assert cli.main([*words, "--list"]) == 1
     [path] = (config.root / "preflight" / "host").glob("*.json")
     assert files.read_json(path)["facts"]["kernel"]
+
+
+def test_what_nccl_says_of_its_network_is_read_and_bandwidth_is_that_of_nccl_tests():
+    said = "n1:9:9 [0] NCCL INFO NET/Plugin: No plugin\nn1:9:9 [0] NCCL INFO Using network IB\n"
+    assert allreduce.transports(said) == ["IB"]
+    assert allreduce.transports("NCCL INFO Using network AWS Libfabric\n") == ["AWS Libfabric"]
+    assert allreduce.bandwidth(10**9, 1.0, 4) == pytest.approx(1.5)
+
+
+def test_data_that_a_node_does_not_see_as_it_was_prepared_is_a_finding(prepared, built):
+    config = built(prepared(systems={"host": {"nodes": 1, "gpus_per_node": 0, "launcher": "slurm"}}))
+    assert preflight.changed(config, config.system("host")) == []
+    next(config.data_root.rglob("train.rec")).write_bytes(b"half")
+    [found] = preflight.changed(config, config.system("host"))
+    assert found.startswith("data set imagenet: ") and "train.rec" in found

@@ -124,3 +124,11 @@ def test_a_parameter_may_have_the_name_that_the_reference_gives_it(sources, tmp_
         params = {"max_seq_length": 40, "dupe_factor": 1, name: 7}
         made = command.prepare("wikipedia", sources("wikipedia"), "hdf5", tmp_path / f"{number}", params, 1)
         assert (made.counts["eval_instances"], made.params["eval_samples"]) == (7, 7)
+
+
+@pytest.mark.parametrize("dataset", PARAMS)
+def test_a_target_that_cannot_be_written_is_said(dataset, sources, tmp_path, capsys):
+    command_line = words(dataset, sources(dataset), tmp_path / "to")
+    command_line[command_line.index("--to") + 1] = "/sys/podium"  # where not even root may make a folder
+    assert cli.main(command_line) == 3
+    assert "cannot write /sys" in capsys.readouterr().err

@@ -217,3 +217,12 @@ def test_the_options_of_a_system_are_those_of_the_config():
         "x", 1, 8, "slurm", "process", "nvidia", 1, {"partition": "gpu", "extra": ["--licenses=a"]}, {}, {}, {}
     )
     assert slurm.options(system, Path("c.yaml")) == Options(partition="gpu", extra=("--licenses=a",))
+
+
+def test_what_comes_before_stands_between_the_claim_and_the_training():
+    tried = job(nodes=2, tasks=2, before=("look",), trial=lambda cores, gpus: ["all-reduce", "@RANK@"])
+    lines = sbatch.script(tried, Options(), None, None).splitlines()
+    steps = [line for line in lines if line.startswith("srun ")]
+    assert steps[0].startswith("srun --nodes=2 --ntasks=2 --ntasks-per-node=1 look </dev/null || { echo 66")
+    text = "\n".join(lines)
+    assert text.index("ln -s") < text.index("look") < text.index("all-reduce") < text.index("it'\"'\"'s")

@@ -72,7 +72,8 @@ def node(machine: str, name: str = "n1") -> nodes.Node:
         return path.read_text() if path.exists() else ""
 
     said = {tool: text(tool) for tool in (*nodes.TOOLS, "nvlink")}
-    return nodes.parse(name, "6.1.0", said, text("meminfo"), text("os_release"), json.loads(text("speeds")))
+    said |= {path: text(path.rpartition("/")[2].replace("-", "_")) for path in nodes.FILES}
+    return nodes.parse(name, "6.1.0", said, json.loads(text("speeds")))
 
 
 @pytest.mark.parametrize("machine", EXPECTED)
@@ -98,7 +99,7 @@ def test_missing_tools_are_named_and_no_error(monkeypatch):
     monkeypatch.setattr(nodes.shutil, "which", lambda name, path: None)
     monkeypatch.setattr(nodes, "read", lambda path: "")
     found = nodes.collect()
-    assert found.fields == {} and found.accelerators == 0
+    assert found.fields == {} and found.software == {} and found.accelerators == 0
     assert set(found.silent) == set(nodes.TOOLS)
 
 
@@ -109,6 +110,11 @@ def test_a_tool_that_hangs_tells_nothing(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(nodes, "PATIENCE", 0.2)
     assert nodes.output("ibstat") == ""
+
+
+def test_without_a_highest_frequency_the_one_of_now_is_told():
+    assert host.cpuinfo("processor\t: 0\ncpu MHz\t\t: 2445.404\n") == {"host_processor_frequency": "2445 MHz"}
+    assert host.cpuinfo("") == {}
 
 
 def test_unequal_accelerators_of_one_node_are_counted_apart():

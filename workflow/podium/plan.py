@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +53,22 @@ def plans(config: Config) -> tuple[Plan, ...]:
                 f"give one of them a system name of its own in {config.path}",
             )
         seen.add(key)
+    _check_kinds(config, found)
     return found
+
+
+def _check_kinds(config: Config, found: Sequence[Plan]) -> None:
+    """One implementation has one image: for containers, or for engine `process`."""
+    kinds: dict[Path, Plan] = {}
+    for plan in found:
+        first = kinds.setdefault(image_file(config, plan), plan)
+        if {first.system.engine, plan.system.engine} > {"process"}:
+            raise BadInput(
+                f"two kinds of image for {plan.benchmark} of {plan.implementation}",
+                "engine process on all systems that run it, or on none",
+                f"{first.system.engine} on {first.system.name}, {plan.system.engine} on {plan.system.name}",
+                f"give one of them a config with a root of its own; edit {config.path}",
+            )
 
 
 def of(config: Config, system: str, benchmark: str) -> Plan:

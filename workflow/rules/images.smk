@@ -16,7 +16,8 @@ rule build_image:
     output:
         CONFIG.root / "images" / "{benchmark}" / "{implementation}" / "image.json",
     resources:
-        builds=1,  # implementations with equal requirements share one environment: a second build would only wait
+        # Implementations with equal requirements share one environment: a second build would only wait for the first.
+        builds=lambda w: int(IMPLEMENTATIONS[w.benchmark, w.implementation].system.engine in ("auto", "process")),
     params:
         system=lambda w: IMPLEMENTATIONS[w.benchmark, w.implementation].system.name,
     shell:

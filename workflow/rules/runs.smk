@@ -24,8 +24,8 @@ rule run_attempt:
         data=lambda w: verify.verified_file(plan.layout_folder(CONFIG, RESULTS[w.system, w.benchmark].dataset)),
     output:
         CONFIG.root / "runs" / "{system}" / "{benchmark}" / "{attempt}" / "stamp.json",
-    localrule: True  # it waits: on Slurm the run is a job of its own, which `podium run` submits
     priority: lambda w: -int(w.attempt)  # launched in the order of their numbers
+    localrule: True  # it waits: on Slurm the run is a job of its own, which `podium run` submits
     threads: lambda w: cores_here(RESULTS[w.system, w.benchmark].system)
     params:
         submission=CONFIG.submission,

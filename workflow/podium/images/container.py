@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from podium import files
 from podium.errors import BadEnvironment, BadInput, PodiumError
-from podium.images.engines import docker, store
+from podium.images.engines import docker, request, store
+from podium.images.registry import on_loopback
 from podium.images.watch import Said, cause, watch
 
 LAST = 30  # lines of a failed build that are shown
@@ -45,6 +47,7 @@ def command(program: str, recipe: Recipe, id_file: Path) -> list[str]:
     words += [] if recipe.cached else ["--no-cache"]
     if program.endswith("podman"):
         # Docker's format keeps the health check; layers are cached and nothing of a failed build is kept.
+        words += ["--tls-verify=false"] if on_loopback(recipe.arguments.get("BASE", "")) else []
         words += ["--format=docker", "--layers", "--force-rm", f"--pull={'never' if recipe.offline else 'missing'}"]
     else:
         words += ["--progress=plain"]
@@ -57,14 +60,43 @@ def build(engine: str, recipe: Recipe, log: Path) -> str:
     Raises BadInput where a step of the Dockerfile fails, BadEnvironment where the machine or the network does.
     """
     program = docker.builder() if engine == "docker" else "podman"
+    before = _working(program)
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="podium-build-") as place:
         id_file = Path(place) / "id"
         words = command(program, recipe, id_file)
-        said = watch(words, f"build {recipe.tag}", _STEP.pattern, log, {"DOCKER_BUILDKIT": "1"})
+        try:
+            said = watch(words, f"build {recipe.tag}", _STEP.pattern, log, {"DOCKER_BUILDKIT": "1"})
+        except BaseException:
+            _tidy(program, before)
+            raise
         if said.status != 0:
             raise failure(said, recipe, log)
         return id_file.read_text(encoding="utf-8").strip()
+
+
+def _working(program: str) -> set[str]:
+    """The containers in which Podman builds: storage alone, which a build that is ended leaves behind."""
+    if program != "podman":
+        return set()
+    told = request.output("podman", "ps", "--all", "--external", "--format", "{{.ID}} {{.Status}}")
+    return {line.split()[0] for line in told.splitlines() if line.endswith("Storage")}
+
+
+def _tidy(program: str, before: set[str]) -> None:
+    """Remove what an ended build of Podman left, unless another build is going on, whose it might be."""
+    others = [path for path in Path("/proc").glob("[0-9]*/cmdline") if _builds(path)]
+    for container in _working(program) - before if not others else ():
+        subprocess.run(["podman", "rm", "--force", container], capture_output=True, check=False)
+
+
+def _builds(cmdline: Path) -> bool:
+    """Whether a process (proc(5)) is a build of Podman's or buildah's."""
+    try:
+        words = cmdline.read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[0].endswith((b"podman", b"buildah")) and bool({b"build", b"bud"} & set(words[1:3]))
 
 
 # `#8 [stage-1 4/7] RUN …` of BuildKit, `STEP 4/7: RUN …` of Podman (behind `[2/2] ` in a Dockerfile of several stages).

@@ -21,15 +21,15 @@ MEMORY = 30  # good nights that tell what changes anyway
 # Kind, and what the path of its facts looks like; the first that fits. The order is the rank.
 KINDS = (
     ("driver", r"^driver\b|packages\.(nvidia-driver|amdgpu|rocm)"),
-    ("firmware", r"firmware|vbios|bios|microcode"),
+    ("firmware", r"^(?!packages).*(firmware|bios|microcode)"),
     ("collectives and transport", r"nccl|rccl|ucx|libfabric|openmpi|^network\b|NCCL_|UCX_|FI_"),
-    ("image", r"^image\b|^commit\b"),
-    ("framework", r"packages\.(torch|triton|tensorflow|jax|jaxlib|mxnet.*|cuda.*|cudnn.*|nvidia-.*)$"),
+    ("image", r"^image\b|^commit\b|^base\b"),
+    ("framework", r"^versions\b|packages\.(torch|triton|tensorflow|jax|jaxlib|mxnet.*|cuda.*|cudnn.*|nvidia-.*)$"),
     ("kernel", r"^kernel\b|^libc\b|^os\b|^python\b"),
-    ("clocks and limits", r"clock|governor|power|ecc|throttl|numa|hugepages"),
+    ("clocks and limits", r"^(?!packages).*(clock|governor|power|ecc|throttl|numa|hugepages)"),
     ("settings", r"^variables\b|^config\b|^site\b"),
     ("disk and data", r"^disk\b|^data\b|^mounts?\b"),
-    ("packages", r"^packages\b"),
+    ("packages", r"^(system_)?packages\b"),
     ("other", r"."),
 )
 NODE = re.compile(r"^(host|nodes?)\b|\.(serial|uuid)$")  # who ran it: last of all

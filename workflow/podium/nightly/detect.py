@@ -9,7 +9,7 @@ sign that makes more worse; effects are therefore ratios.
    `MEMORY` nights; it knows how many it has seen (Student's t) and how much a night takes after the one before (lag-1
    correlation).
 3. The newest 2, 3, 4 … 32 nights are compared with all nights of the level before them: a scan for a shift of unknown
-   age (generalised likelihood ratio; Lai, "Sequential changepoint detection in quality control", JRSS B 57, 1995).
+   age (generalised likelihood ratio; Lai, JRSS B 57, 1995, on sequential change-point detection).
    Short windows find steps, long ones drifts.
 4. One night alone never moves a level, and where nights were outliers before, so many in a row are needed as outliers
    would not make by chance.
@@ -59,7 +59,8 @@ class Course:
     """A series seen night by night. Arrays have one entry for each night with data.
 
     `night` is the position in the calendar, `centre` the trimmed mean of logarithms, `weight` its precision in runs,
-    `sigma` the noise of a night of weight 1 as known that night, `bar` what the scan had to pass then.
+    `robust` the same with outliers pulled in, `sigma` the noise of a night of weight 1 as known that night, `phi` its
+    lag-1 correlation, `bar` what the scan had to pass then.
     """
 
     night: np.ndarray
@@ -202,6 +203,7 @@ class _State:
         self.robust[begin:stop] = middle + np.clip(self.x[begin:stop] - middle, -bound, bound)
 
     def _scan(self, start: int, begin: int, stop: int) -> int | None:
+        """The first of the nights begin..stop-1 on which the level that began at `start` is seen to have ended."""
         weight = np.concatenate([[0.0], np.cumsum(self.weight[start:stop])])
         value = np.concatenate([[0.0], np.cumsum(self.weight[start:stop] * (self.robust[start:stop] - self.x[start]))])
         newest = np.arange(begin, stop)[:, None]  # against windows
@@ -233,7 +235,9 @@ class _State:
                 return True
         return False
 
-    def _score(self, weight: np.ndarray, value: np.ndarray, start: int, cut: np.ndarray, newest: np.ndarray):
+    def _score(
+        self, weight: np.ndarray, value: np.ndarray, start: int, cut: np.ndarray, newest: np.ndarray
+    ) -> np.ndarray:
         """Standardised difference of the nights cut..newest to those of the level before; sums are from `start`."""
         low, high = cut - start, newest - start + 1
         inside, outside = weight[high] - weight[low], weight[low]

@@ -18,6 +18,7 @@ from typing import Any
 from podium import files, plan
 from podium.config import Config, NightlyResult
 from podium.errors import BadInput, PodiumError
+from podium.images import lock
 from podium.nightly import facts, history, measure
 from podium.nightly.history import Record
 from podium.plan import Plan
@@ -71,8 +72,8 @@ def spend(config: Config, night: str) -> Night:
             place = f"{wanted.system.name}/{wanted.benchmark} run {number + 1} of {wanted.attempts}"
             try:
                 record, environment = _one(own, wanted, one, night, number, root)
-            except PodiumError as error:
-                missing.append(f"{place}: {error.thing}: {error.found}")
+            except (PodiumError, OSError) as error:
+                missing.append(f"{place}: {_why(error)}")
                 continue
             records.append(record)
             notes += [f"{place}: {what}" for what in record.notes]
@@ -82,9 +83,14 @@ def spend(config: Config, night: str) -> Night:
                 history.write(root, record, environment)
             except PodiumError as error:
                 unwritten.append(record)
-                missing.append(f"{place}: its record is not in the history ({error.thing}: {error.found})")
+                missing.append(f"{place}: its record is not in the history ({_why(error)})")
             print(_line(place, record), file=sys.stderr, flush=True)
     return Night(night, tuple(records), tuple(unwritten), tuple(missing), tuple(notes))
+
+
+def _why(error: Exception) -> str:
+    """An error in a line."""
+    return f"{error.thing}: {error.found}" if isinstance(error, PodiumError) else str(error)
 
 
 def _own(config: Config, night: str) -> Config:
@@ -103,8 +109,8 @@ def _prepared(config: Config, night: str, one: NightlyResult, missing: list[str]
             return None
         try:
             files.write_json(target, files.read_json(source))
-        except PodiumError as error:
-            missing.append(f"{one.system}/{one.benchmark}: {error.thing}: {error.found}")
+        except (PodiumError, OSError, ValueError) as error:
+            missing.append(f"{one.system}/{one.benchmark}: {source}: {_why(error)}")
             return None
     return wanted
 
@@ -140,7 +146,9 @@ def _one(own: Config, wanted: Plan, one: NightlyResult, night: str, number: int,
             raise
         attempt = ended[-1]
     said = facts.of_nodes(root.parent / "preflight" / wanted.system.name, attempt.record["nodes"])
-    environment = {**looked["facts"], **launched(folder / str(attempt.number)), **said}
+    image = lock.parse(plan.image_file(own, wanted)).as_json()
+    inside = {fact: image[fact] for fact in ("base", "commit", "versions", "system_packages") if image[fact]}
+    environment = {**looked["facts"], **launched(folder / str(attempt.number)), **inside, **said}
     values = (label(wanted, one), one, night, root, files.hash_json(environment))
     return describe(folder, attempt, *values, looked["health"]), environment
 

@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ TOOLS = {
     "hl-smi": ("-Q", "index,name,driver_version,memory.total", "-f", "csv"),
     "sinfo": ("--version",),
 }
+FILES = ("/proc/cpuinfo", "/proc/meminfo", "/etc/os-release")
 # Where vendors put their tools; jobs often start with a short PATH.
 PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/rocm/bin:/usr/lib/wsl/lib"
 PATIENCE = 30  # seconds: a driver that hangs must not hold up the description
@@ -59,11 +60,13 @@ def collect() -> Node:
     said = {name: output(name, *words) for name, words in TOOLS.items()}
     said["nvlink"] = output("nvidia-smi", "nvlink", "--status") if said["nvidia-smi"] else ""
     speeds = {path.parent.name: read(path) for path in Path("/sys/class/net").glob("*/speed")}
-    return parse(platform.node(), platform.release(), said, read(Path("/proc/meminfo")), release(), speeds)
+    said |= {path: read(Path(path)) for path in FILES}
+    name = os.environ.get("SLURMD_NODENAME") or platform.node()  # Slurm's name for it, where a job of Slurm asks
+    return parse(name, platform.release(), said, speeds)
 
 
-def parse(name: str, kernel: str, said: dict[str, str], meminfo: str, os_release: str, speeds: dict[str, str]) -> Node:
-    """The node from the texts of its tools (`said`, by their names in TOOLS) and of the kernel's files."""
+def parse(name: str, kernel: str, said: Mapping[str, str], speeds: Mapping[str, str]) -> Node:
+    """The node from what is `said`, by tool (TOOLS) and by file (FILES), and from the Mbit/s of its interfaces."""
     cards = [
         accelerators.nvidia(said["nvidia-smi"], said["nvlink"]),
         accelerators.rocm(said["rocm-smi"]),
@@ -71,11 +74,12 @@ def parse(name: str, kernel: str, said: dict[str, str], meminfo: str, os_release
     ]
     here: Accelerators = max(cards, key=lambda item: item.count)
     fields = {
+        **host.cpuinfo(said["/proc/cpuinfo"]),
         **host.lscpu(said["lscpu"]),
-        **host.meminfo(meminfo),
+        **host.meminfo(said["/proc/meminfo"]),
         **host.dmidecode(said["dmidecode"]),
         **host.lsblk(said["lsblk"]),
-        **host.os_release(os_release, kernel),
+        **host.os_release(said["/etc/os-release"], kernel),
         **network.networking(said["ibstat"], said["ip"], speeds),
         **here.fields,
     }
@@ -129,7 +133,3 @@ def read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def release() -> str:
-    return read(Path("/etc/os-release"))

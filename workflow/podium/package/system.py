@@ -20,6 +20,7 @@ from podium import files, plan
 from podium.config import Config, System
 from podium.errors import BadInput
 from podium.images import lock
+from podium.images.lock import Image
 from podium.package import gather, nodes
 from podium.package.nodes import Node
 from podium.package.probes import software
@@ -89,13 +90,15 @@ def describe(config: Config, system: System, seen: Sequence[Node] = ()) -> Descr
     """
     seen = seen or (nodes.collect(),)
     _check_overrides(config, system)
-    packages = _packages(config, system)
+    images = _images(config, system)
+    packages = [image.packages for image in images]
     differences = nodes.differences(seen)
-    stack = {**software.libraries(packages), **_software(seen)}
+    pythons = ", ".join(sorted({image.python for image in images}))
+    stack = {**software.libraries(packages), "python": pythons, **_software(seen)}
     facts = {
         **{field: _together(field, seen) for field in FIELDS if any(field in node.fields for node in seen)},
         "framework": software.framework(packages),
-        "other_software_stack": stack or "",
+        "other_software_stack": {name: version for name, version in stack.items() if version} or "",
     }
     identity = {
         "submitter": config.submission.org,
@@ -185,10 +188,10 @@ def _check_overrides(config: Config, system: System) -> None:
             )
 
 
-def _packages(config: Config, system: System) -> list[Mapping[str, str]]:
-    """The packages of the images that run on the system, from their locks."""
+def _images(config: Config, system: System) -> list[Image]:
+    """The locks of the images that run on the system."""
     paths = [plan.image_file(config, item) for item in plan.plans(config) if item.system == system]
-    return [lock.read(path).packages for path in dict.fromkeys(paths)]
+    return [lock.read(path) for path in dict.fromkeys(paths)]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

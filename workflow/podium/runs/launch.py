@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from podium.images import engines, lock
 from podium.images.engines import choose, enroot
 from podium.images.lock import Image
 from podium.plan import Plan
-from podium.runs import contract, events, preflight
+from podium.runs import allreduce, contract, events, preflight
 from podium.runs.launchers import Job, Launcher
 from podium.runs.ledger import Attempt
 
@@ -43,7 +44,7 @@ def made_with(config: Config, wanted: Plan) -> Made:
     data = plan.data_folder(config, wanted.dataset)
     content = _checked_data(config, wanted)
     # What a log carries or was made with.
-    who = (*asdict(config.submission).values(), wanted.system.name)
+    who = (*asdict(config.submission).values(), wanted.system.name, *wanted.result.environment.items())
     fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
     return Made(engine, image, data, content, fingerprint)
 
@@ -107,12 +108,19 @@ def _job(config: Config, wanted: Plan, made: Made, attempt: Attempt, home: Path)
         placed = replace(run, cores=tuple(cores), gpus=tuple(gpus))
         return engines.start(placed) if inside else engine.command(placed)
 
+    def trial(cores: Sequence[int], gpus: Sequence[int]) -> list[str]:
+        words = ("python3", "-c", inspect.getsource(allreduce), str(preflight.wanted(system).allreduce_gbps))
+        tried = replace(run, config=None, words=words, gpus=tuple(gpus))
+        return engines.start(tried) if inside else engine.command(tried)
+
+    asked = system.launcher == "slurm" and system.nodes * tasks > 1 and preflight.wanted(system).allreduce_gbps
     digest = files.hash_json((str(home), attempt.seed, made.fingerprint))
     return Job(
         name=f"podium-{wanted.benchmark}-{attempt.number}-{digest[:12]}",
         folder=home,
         command=command,
         before=_before(config, system),
+        trial=trial if asked else None,
         after=() if inside else tuple(map(tuple, engine.stop(name, run.stop_seconds))),
         flags=tuple(enroot.srun_flags(run)) if by_pyxis else (),
         nodes=system.nodes,

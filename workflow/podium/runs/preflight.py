@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
-from podium import files
+from podium import files, manifest, plan
 from podium.config import Config, System
-from podium.errors import Findings
+from podium.data import verify
+from podium.errors import BadEnvironment, BadInput, Findings
+from podium.images import lock
+from podium.images.engines import choose
 from podium.runs import nodes
 
 DAY = 86_400  # seconds
@@ -37,6 +40,7 @@ class Wanted:
     nvlinks: int | None = None
     infiniband_ports: int | None = None
     infiniband_gbps: float | None = None
+    allreduce_gbps: float | None = None
     clock_offset_ms: float = 100
     free_disk_gb: float = 1
     free_memory_gb: float = 1
@@ -167,7 +171,27 @@ def node(config: Config, system: System) -> list[str]:
         return []
     facts = collect(config, system)
     found = judge(facts, system)
+    if system.launcher != "local":  # here, whoever launches the run has just looked
+        found += changed(config, system)
     files.write_json(path, {"node": name, "time": time.time(), "findings": found, "facts": asdict(facts)})
+    return found
+
+
+def changed(config: Config, system: System) -> list[str]:
+    """What this node does not see as it was locked or prepared: images of its own store, files, data."""
+    found = []
+    for item in plan.plans(config):
+        if item.system.name != system.name:
+            continue
+        path = plan.image_file(config, item)
+        try:
+            if path.exists():
+                choose.runner(system.engine, lock.read(path))
+        except (BadInput, BadEnvironment) as error:
+            found.append(f"image of {item.benchmark}: {error.thing}: {error.found}")
+        if (plan.layout_folder(config, item.dataset) / manifest.NAME).exists():
+            wrong = verify.problems(config, item.dataset, "quick")
+            found += [f"data set {item.dataset.name}: {text}" for text in wrong[:3]]
     return found
 
 

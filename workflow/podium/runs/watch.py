@@ -20,7 +20,8 @@ from podium.runs.launchers import CANCELLED, ENDED, NODES, RUNNING, TOLD, UNKNOW
 from podium.runs.ledger import Attempt
 
 # Between two looks at the attempt's folder: short for a run of seconds, long for one of hours.
-SHORTEST, LONGEST, SHARE = 0.05, 1.0, 0.02
+SHORTEST, LONGEST, SHARE = 0.05, 2.0, 0.02
+READ = 5.0  # seconds between two looks into its log
 LATE = 20  # seconds that a file may take from a node's view of a shared file system to ours
 TELL = 60  # seconds between two lines about a run
 
@@ -69,13 +70,15 @@ class _Watcher:
                 return self._ended_by_itself()
             now = time.monotonic()
             if now - asked >= max(self.launcher.interval, SHORTEST):
-                asked, state = now, board.state(self.launcher, self.wanted.system.launcher, self.runs, self.id)
-                if state.phase == ENDED:
+                before, asked = state, now
+                state = board.state(self.launcher, self.wanted.system.launcher, self.runs, self.id)
+                # A scheduler that is just back may not know a job yet: one that it does not know twice is lost.
+                if state.phase == ENDED and (state.cause != "lost" or before.cause == "lost"):
                     return self._ended(state)
                 if state.phase == UNKNOWN and not self.launcher.interval:
                     raise self._elsewhere(state)
             self._note_start(now, state)
-            if now - looked >= LONGEST:
+            if self.begun is not None and now - looked >= min(READ, now - first):
                 looked = now
                 self.log.look()
                 if ending := self._trouble(now):
@@ -97,8 +100,8 @@ class _Watcher:
         self.log.look()
         status = launchers.exit_status(self.home)
         if status == launchers.UNFIT:
-            unfit = preflight.unfit(self.config, self.wanted.system)
-            told = "; ".join(f"{node}: {', '.join(found)}" for node, found in unfit.items())
+            unfit, mine = preflight.unfit(self.config, self.wanted.system), launchers.nodes(self.home)
+            told = "; ".join(f"{node}: {', '.join(found)}" for node, found in unfit.items() if node in mine)
             return self.ending("node not fit", told or "podium preflight could not be run there, see the output")
         if status == 0 or self.log.stopped or not self.launcher.interval:
             return self.ending("", f"exit status {status}")

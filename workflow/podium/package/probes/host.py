@@ -43,6 +43,12 @@ def _frequency(megahertz: str, model: str) -> str:
     return f"{float(named[1]) * 1000:.0f} MHz" if named else ""
 
 
+def cpuinfo(text: str) -> Fields:
+    """`/proc/cpuinfo`: the frequency now, for machines whose highest one nothing tells."""
+    found = re.search(r"^cpu MHz\s*: ([\d.]+)", text, re.MULTILINE)
+    return {"host_processor_frequency": f"{float(found[1]):.0f} MHz"} if found else {}
+
+
 def meminfo(text: str) -> Fields:
     """`/proc/meminfo` (proc(5)): the memory that the kernel sees, in whole GiB."""
     found = re.search(r"^MemTotal:\s+(\d+) kB", text, re.MULTILINE)

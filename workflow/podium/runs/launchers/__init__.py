@@ -34,10 +34,11 @@ class Job:
 
     `name` is of this attempt alone, in the whole world; `folder` its folder, absolute, seen by all its nodes. `command`
     gives what starts one task, from the numbers of its cores (empty: not pinned) and of its accelerators; `before` is
-    run once on each node, and the task begins only where it ends well on all; `after` are commands for when
-    it has ended, whatever their statuses; `flags` are srun's for a container (pyxis). Every node has `tasks`, each with
-    `threads` cores, and `gpus` accelerators. `minutes` is the most that it may take, `avoid` are nodes that must not
-    get it; `image` (in a registry) and `data` are for nodes that do not see our files.
+    run once on each node and `trial` (formed like `command`) by all tasks, and the task begins only where both end well
+    everywhere; `after` are commands for when it has ended, whatever their statuses; `flags` are srun's for a container
+    (pyxis). Every node has `tasks`, each with `threads` cores, and `gpus` accelerators. `minutes` is the most that it
+    may take, `avoid` are nodes that must not get it; `image` (in a registry) and `data` are for nodes that do not see
+    our files.
 
     Of several tasks, each finds in its words who it is: `@RANK@` and so on (RANKS) are replaced where it starts.
     """
@@ -46,6 +47,7 @@ class Job:
     folder: Path
     command: Callable[[Sequence[int], Sequence[int]], Sequence[str]]
     before: tuple[str, ...] = ()
+    trial: Callable[[Sequence[int], Sequence[int]], Sequence[str]] | None = None
     after: tuple[tuple[str, ...], ...] = ()
     flags: tuple[str, ...] = ()
     nodes: int = 1
@@ -119,10 +121,8 @@ def store(job: Job, launcher: str, id: str | None, **more: Any) -> None:
 
 def exit_status(folder: Path) -> int | None:
     """The exit status of an ended job; None when nobody wrote one (the machine went down, or it was killed)."""
-    try:
-        text = (folder / STATUS).read_text().strip()
-    except FileNotFoundError:
-        return None
+    path = folder / STATUS
+    text = path.read_text().strip() if path.exists() else ""
     return int(text) if text.isdecimal() else None
 
 

@@ -94,7 +94,7 @@ def script(job: Job, options: Options, mpi: str | None, config: str | None) -> s
             "  exit 64",
             "fi",
             f'scontrol show hostnames "$SLURM_JOB_NODELIST" >{NODES}',
-            *_before(job),
+            *_before(job, options, mpi),
             f"trap 'date >{TOLD}; kill -TERM \"$step\"' TERM",
             f"{shlex.join([*_step(job, options, mpi), *task])} </dev/null &",
             "step=$!",
@@ -136,13 +136,14 @@ def _task(job: Job) -> str:
     return "\n".join([*named, *ended])
 
 
-def _before(job: Job) -> list[str]:
-    """What is run on each node first: where it fails on one, nothing begins."""
-    if not job.before:
-        return []
-    words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1", *job.before]
+def _before(job: Job, options: Options, mpi: str | None) -> list[str]:
+    """What is run on each node first, and by all tasks together: where it fails on one, nothing begins."""
     unfit = f"{{ echo {UNFIT} >{STATUS}.new && mv {STATUS}.new {STATUS}; exit {UNFIT}; }}"
-    return [f"{shlex.join(words)} </dev/null || {unfit}"]
+    once = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
+    steps = [[*once, *job.before]] if job.before else []
+    if job.trial:
+        steps.append([*_step(job, options, mpi), "bash", "-c", _task(job), "task", *job.trial((), range(job.gpus))])
+    return [f"{shlex.join(words)} </dev/null || {unfit}" for words in steps]
 
 
 def _directives(job: Job, options: Options) -> list[str]:
