@@ -206,8 +206,8 @@ def _environment(
         submission = me.config.submission
         found |= {"MLPERF_SUBMISSION_ORG": submission.org, "MLPERF_SUBMISSION_PLATFORM": me.system.name}
         found |= {"MLPERF_DIVISION": submission.division, "MLPERF_STATUS": submission.status}
-    if item.style.name == "plain":
-        found |= {"DGXNNODES": str(wants.nodes), "DGXNGPU": str(wants.gpus)}
+    sizes = {"DGXNNODES": str(wants.nodes), "DGXNGPU": str(wants.gpus)}
+    found |= {name: value for name, value in sizes.items() if name not in sourced.exports}
     return found
 
 
