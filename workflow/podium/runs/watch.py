@@ -70,8 +70,10 @@ class _Watcher:
                 return self._ended_by_itself()
             now = time.monotonic()
             if now - asked >= max(self.launcher.interval, SHORTEST):
-                asked, state = now, board.state(self.launcher, self.wanted.system.launcher, self.runs, self.id)
-                if state.phase == ENDED:
+                before, asked = state, now
+                state = board.state(self.launcher, self.wanted.system.launcher, self.runs, self.id)
+                # A scheduler that is just back may not know a job yet: one that it does not know twice is lost.
+                if state.phase == ENDED and (state.cause != "lost" or before.cause == "lost"):
                     return self._ended(state)
                 if state.phase == UNKNOWN and not self.launcher.interval:
                     raise self._elsewhere(state)
@@ -98,8 +100,8 @@ class _Watcher:
         self.log.look()
         status = launchers.exit_status(self.home)
         if status == launchers.UNFIT:
-            unfit = preflight.unfit(self.config, self.wanted.system)
-            told = "; ".join(f"{node}: {', '.join(found)}" for node, found in unfit.items())
+            unfit, mine = preflight.unfit(self.config, self.wanted.system), launchers.nodes(self.home)
+            told = "; ".join(f"{node}: {', '.join(found)}" for node, found in unfit.items() if node in mine)
             return self.ending("node not fit", told or "podium preflight could not be run there, see the output")
         if status == 0 or self.log.stopped or not self.launcher.interval:
             return self.ending("", f"exit status {status}")
