@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import yaml
@@ -29,6 +29,7 @@ import synthetic  # noqa: E402 - the tests' folder has to be found first
 from podium import config as configuration  # noqa: E402
 from podium import files, manifest, plan  # noqa: E402
 from podium.package import inspect, layout  # noqa: E402
+from podium.verdict import check  # noqa: E402
 
 SYSTEMS, RUNS, LOG, CODE = 280, 10, 200_000, 20_000
 BOARD = 300
@@ -47,8 +48,11 @@ def made(place: Path, systems: int, size: int, code: int, unfinished: int = 0) -
     """A work root as runs and checks leave it, written straight down: `systems` results of bert, ten runs each."""
     implementation = place / "code" / "bert"
     numbers = random.Random(1)
+    # A few bodies for all: compressors look back 32 kB, so what lies further apart need not differ.
+    bodies = ["".join(f"value_{line} = {numbers.random()}\n" for line in range(150)) for _ in range(50)]
+    middles = [grown(size, numbers) for _ in range(20)]
     for index in range(code):
-        text = f"# module {index}\n" + "".join(f"value_{line} = {numbers.random()}\n" for line in range(150))
+        text = f"# module {index}\n{bodies[index % len(bodies)]}"
         text += "HOME = '/home/somebody/bert'\n" if index % 1000 == 0 else ""
         path = implementation / f"part{index // 200}" / f"module{index}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +80,8 @@ def made(place: Path, systems: int, size: int, code: int, unfinished: int = 0) -
     write_image(config, plans[0], implementation)
     for index, item in enumerate(plans):
         runs = RUNS - 5 if index < unfinished else RUNS
-        write_result(config, item, runs, size, numbers)
+        write_result(config, item, runs, middles)
+    write_verdicts(config, plans[unfinished:])
     return config
 
 
@@ -89,7 +94,7 @@ def write_image(config: configuration.Config, item: plan.Plan, implementation: P
     path.write_text(json.dumps(facts))
 
 
-def write_result(config: configuration.Config, item: plan.Plan, runs: int, size: int, numbers: random.Random) -> None:
+def write_result(config: configuration.Config, item: plan.Plan, runs: int, middles: list[str]) -> None:
     """Ten logs, their records, the ledger's chain over them, the verdict, the description."""
     folder = plan.result_folder(config, item)
     lines: list[str] = []
@@ -102,7 +107,8 @@ def write_result(config: configuration.Config, item: plan.Plan, runs: int, size:
     for number in range(runs):
         home = folder / str(number)
         home.mkdir(parents=True)
-        log = grown(size, numbers)
+        lines_of_log = synthetic.log(seed=number)
+        log = "\n".join([*lines_of_log[:-3], middles[number % len(middles)], *lines_of_log[-3:]]).encode()
         (home / "result.txt").write_bytes(log)
         start, stop = (f"2026-05-01T{number:02}:{minute}:00.000+00:00" for minute in ("00", "50"))
         record = {
@@ -133,29 +139,19 @@ def write_result(config: configuration.Config, item: plan.Plan, runs: int, size:
     path = plan.system_file(config, item.system.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**synthetic.DESCRIPTION, "system_name": item.system.name, "division": "open"}))
-    if runs == RUNS:
-        counted = list(range(runs))
-        verdict = {
-            "verdict": "compliant",
-            "findings": [],
-            "official": {"messages": []},
-            "counted": counted,
-            "choice": "all",
-        }
-        verdict |= {
-            "proof": {},
-            "score": {"minutes": 50.0, "dropped": [0, 9], "why": ""},
-            "runs": [{}] * runs,
-            "result": {},
-        }
+
+
+def write_verdicts(config: configuration.Config, plans: Sequence[plan.Plan]) -> None:
+    """A verdict on each result, as `podium check` writes it: asked for one, the same for all, and good."""
+    verdict = check.check_result(config, plans[0]) | {"verdict": "compliant", "findings": []}
+    for item in plans:
         path = plan.verdict_file(config, item)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(verdict))
+        path.write_text(json.dumps({**verdict, "system": item.system.name}))
 
 
-def grown(size: int, numbers: random.Random) -> bytes:
-    """A log: two thirds MLLOG records and one third what a framework prints, as published ones are."""
-    lines = synthetic.log()
+def grown(size: int, numbers: random.Random) -> str:
+    """The middle of a log: two thirds MLLOG records and one third what a framework prints, as published ones are."""
     middle: list[str] = []
     length = 0
     while length < size:
@@ -165,13 +161,13 @@ def grown(size: int, numbers: random.Random) -> bytes:
         )
         middle.append(f"0: step {step} loss {loss:.6f} images/s {2500 + loss:.1f} lr 0.0012 gpu mem 71.2 GiB")
         length += len(middle[-1]) + len(middle[-2]) + 2
-    return "\n".join([*lines[:-3], *middle, *lines[-3:]]).encode()
+    return "\n".join(middle)
 
 
 def measured(code: str, config: Path) -> tuple[float, float]:
     """Wall seconds and the most memory in MB of a process, from its start."""
     started = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code, config], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, config], stdout=subprocess.PIPE, text=True, check=True)
     return time.monotonic() - started, int(done.stdout.split()[-1]) / 1024
 
 

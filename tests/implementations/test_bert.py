@@ -330,6 +330,25 @@ def test_accumulated_gradients_are_those_of_the_mean_of_the_parts(build):
     torch.testing.assert_close(whole[1], sum(gradients for _, gradients in alone) / 3)
 
 
+def test_a_step_clips_and_then_takes_lambs_step_at_the_rate_of_the_schedule(build, rng):
+    trainer = build(BASE_LEARNING_RATE=0.5, TRAINING_STEPS=8, WARMUP_STEPS=4, START_WARMUP_STEP=-1)
+    before = [weight.detach().double().numpy() for weight in trainer.weights]
+    gradients = [rng.normal(size=weight.shape) for weight in trainer.weights]
+    for weight, gradient in zip(trainer.weights, gradients, strict=True):
+        weight.grad = torch.from_numpy(gradient).float()
+    trainer.update(2)
+    clip = 1 / np.sqrt(sum((gradient**2).sum() for gradient in gradients))
+    names = [name for name, _ in trainer.network.named_parameters()]
+    for name, weight, start, gradient in zip(names, trainer.weights, before, gradients, strict=True):
+        update = clip * gradient / (np.abs(clip * gradient) + 1e-6)  # the first step's moments without their bias
+        if not (name.endswith("bias") or "layer_norm" in name):
+            update += 0.01 * start
+            update *= np.linalg.norm(start) / np.linalg.norm(update)
+        expected = start - 0.5 * (2 + 1) / 4 * update
+        np.testing.assert_allclose(weight.detach().numpy(), expected, rtol=1e-4, atol=1e-6, err_msg=name)
+        assert weight.grad is None
+
+
 STEPS = """
 import dataclasses, json, torch, train
 from common.contract import read_contract, read_settings

@@ -14,7 +14,7 @@ from podium.errors import BadEnvironment, BadInput, PodiumError
 from podium.images import build, engines, export, lock, pull, push
 from podium.images.engines import request, store
 from services.service import absent, output
-from support import first_plan
+from support import SCRIPTED, first_plan
 
 
 @pytest.fixture
@@ -103,6 +103,19 @@ def test_a_base_by_digest_is_built_on_in_the_closed_division(on_engine, registry
     closed = on_engine.config(submission=CLOSED, images={"base": base})
     image = build.build(closed, first_plan(closed))
     assert image.base == base and image.arguments["BASE"] == base
+
+
+def test_an_image_that_somebody_else_built_is_taken_by_its_digest(on_engine, locked):
+    image = forget(on_engine, locked)
+    result = {"system": "host", "benchmark": "resnet", "implementation": str(SCRIPTED), "config": "good"}
+    theirs = {"results": [{**result, "image": image.digest}]}
+    config = on_engine.config(submission=CLOSED, **theirs)
+    taken = build.build(config, first_plan(config))
+    assert (taken.reference, taken.digest, taken.base) == (image.reference, image.digest, image.digest)
+    assert build.build(config, first_plan(config)) == taken
+    tagged = on_engine.config(submission=CLOSED, **{**theirs, "results": [{**result, "image": "example.org/them:1"}]})
+    with pytest.raises(BadInput, match="a tag alone"):
+        build.build(tagged, first_plan(tagged))
 
 
 @pytest.mark.parametrize(("fault", "told"), [(401, "wants a login"), (404, "it is not there")])

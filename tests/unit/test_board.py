@@ -14,7 +14,7 @@ from finished import described
 from podium import cli, files, manifest, plan
 from podium import config as configuration
 from podium.package import archive, layout
-from podium.report import board, status
+from podium.report import board, clock, status
 from podium.runs import launchers, ledger
 from support import first_plan
 
@@ -136,7 +136,7 @@ def test_runs_that_went_on_at_the_same_time_halve_the_clock():
             self.record = {"started": started, "stopped": stopped}
 
     hours = [f"2026-05-01T{hour:02}:00:00+00:00" for hour in range(5)]
-    assert board._at_a_time([Item(hours[0], hours[2]), Item(hours[1], hours[3]), Item(hours[3], hours[4])]) == 2
+    assert clock.at_a_time([Item(hours[0], hours[2]), Item(hours[1], hours[3]), Item(hours[3], hours[4])]) == 2
 
 
 @pytest.mark.parametrize("deadline", ["tomorrow", "2026-05-01T12:00"])

@@ -289,9 +289,15 @@ def test_a_webhook_that_refuses_is_not_asked_again_and_secrets_are_not_told(rece
     server.statuses = [403]
     monkeypatch.setenv(tell.SECRET, "s3cret")
     with pytest.raises(BadEnvironment) as caught:
-        tell.webhook(f"{url}?token=t0ken", {}, lambda _: None)
+        tell.webhook(f"{url}/t0ken?token=t0ken", {}, lambda _: None)
     assert "status 403" in str(caught.value)
     assert "t0ken" not in str(caught.value) and "s3cret" not in str(caught.value)
+    monkeypatch.setenv("HOOK", url)
+    server.statuses = [200]
+    tell.webhook("$HOOK", {})
+    assert len(server.got) == 2
+    with pytest.raises(BadEnvironment, match="a URL in .NO_HOOK"):
+        tell.webhook("$NO_HOOK", {})
     with pytest.raises(BadEnvironment, match="ConnectionError"):
         tell.webhook("http://127.0.0.1:1/", {}, lambda _: None)
 

@@ -112,6 +112,16 @@ def test_a_disk_that_is_full_during_the_night_costs_neither_verdict_nor_history(
     assert len(list((config.root / "nightly/nights/2026-11-30/runs/host/resnet").glob("*/run.json"))) == 2
 
 
+def test_a_night_that_is_cut_otherwise_when_it_goes_on_runs_anew(prepared, built, write_config):
+    """Of two runs in the history one was cut at 32 samples, one at 64: they must not pass for the same."""
+    for samples in (32, 64):
+        one = {"system": "host", "benchmark": "resnet", "runs": 1, "samples": samples}
+        config = built(prepared("steps", nightly={"results": [one]}))
+        a_night(config, "2026-11-30")
+    found = {one.config: one.steps["count"] for one in records(config)}
+    assert found == {"steps-32-samples": 1, "steps-64-samples": 2}
+
+
 def test_a_config_without_nights_is_refused(prepared):
     config = prepared()
     assert a_night(config, "2026-11-30") == 2

@@ -80,6 +80,13 @@ def test_data_are_hashed_where_they_lie_and_verified(brought, tmp_path):
     assert sorted(files.walk(tmp_path / "data")) == [Path("b.bin"), Path("deep/a.bin")], "the source was changed"
 
 
+def test_the_marks_of_a_prepared_folder_stay_on_it_when_it_is_read_where_it_lies(brought, tmp_path):
+    config, dataset = brought
+    folder = tmp_path / "data"
+    manifest.write(folder, manifest.of_folder(folder, counts={"subset": True, "official": False, "images": 2}))
+    assert dict(bring.bring(config, dataset).counts) == {"files": 2, "bytes": 3, "subset": True, "official": False}
+
+
 def test_data_that_are_missing_or_empty_or_asked_for_otherwise(brought, tmp_path):
     config, dataset = brought
     bring.bring(config, dataset)

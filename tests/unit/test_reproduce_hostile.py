@@ -113,6 +113,7 @@ def test_listing_and_planning_change_nothing_and_name_each_trouble(hostile, caps
     assert "private base" in made["private", "one"]["refused"]
     assert any("aarch64" in item for item in made["other", "one"]["lacks"])
     assert made["acme", "one"]["published"] == 5
+    assert "links that leave the tree are left out: configs/out.env, link" in made["acme", "one"]["notes"]
     assert (state(*kept), sorted(map(str, Path("/").iterdir()))) == (before, top)
 
 

@@ -194,11 +194,12 @@ def test_docker_by_sudo_is_docker():
 def test_apptainer_keeps_its_binds_within_the_run():
     policy = replace(POLICY, engine="apptainer", gpus=4)
     outcome = others.apptainer(
-        call("singularity exec --nv -B /data/imagenet:/data,/w/logs:/results --pwd /workspace acme/resnet:1 ./x"),
+        call("singularity exec --nv -B /data/imagenet:/data,/w/logs:/results --pwd /workspace /mnt/their.sif ./x"),
         policy, Containers(),
     )  # fmt: skip
     assert isinstance(outcome, Execute)
     assert outcome.words[:5] == ("apptainer", "exec", "--containall", "--no-eval", "--nv")
+    assert outcome.words[-2:] == ("acme/resnet:1", "./x")
     assert {"--bind=/data/imagenet:/data:ro", "--pwd=/workspace", "--network=none"} <= set(outcome.words)
     refused = others.apptainer(call("singularity exec -B /home:/h acme/resnet:1 ./x"), policy, Containers())
     assert isinstance(refused, Answer)

@@ -68,6 +68,14 @@ def test_of_a_repository_only_the_needed_paths_are_fetched(repository):
     assert seen(f"file://{repository}", "zenith", "one", "resnet") == (1, 1)
 
 
+def test_a_repository_may_be_one_submitters(round_):
+    subprocess.run(["git", "-C", str(round_ / "acme"), "init", "-q"], check=True)
+    subprocess.run(["git", "-C", str(round_ / "acme"), "add", "-A"], check=True)
+    author = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run(["git", "-C", str(round_ / "acme"), *author, "commit", "-qm", "tree"], check=True)
+    assert seen(f"file://{round_ / 'acme'}", None, "one", "resnet") == (1, 1)
+
+
 def test_a_bare_repository_is_read_without_a_copy(repository, tmp_path):
     subprocess.run(["git", "clone", "-q", "--bare", str(repository), str(tmp_path / "bare")], check=True)
     assert seen(str(tmp_path / "bare"), "acme", None, None) == (1, 2)

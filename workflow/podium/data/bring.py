@@ -31,6 +31,8 @@ def bring(config: Config, dataset: DataSet) -> manifest.Manifest:
         made = manifest.of_folder(source, made_from=dataset.source)
         if not made.files:
             raise BadInput(f"the source of {dataset.name} is empty", "files", f"none in {source}", f"ls -lR {source}")
-        made = replace(made, counts={"files": len(made.files), "bytes": manifest.total_bytes(made.files)})
+        marks = manifest.read(source).marks if (source / manifest.NAME).exists() else {}
+        counts = {"files": len(made.files), "bytes": manifest.total_bytes(made.files), **marks}
+        made = replace(made, counts=counts)
         manifest.write(folder, made)
     return made

@@ -15,7 +15,7 @@ from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
 from podium.errors import BadInput
-from podium.images import container, dockerfile, environment, inventory, lock, sbom
+from podium.images import container, dockerfile, environment, inventory, lock, registry, sbom
 from podium.images.engines import choose, store
 from podium.images.inventory import Inventory
 from podium.images.lock import Image
@@ -33,11 +33,13 @@ def build(config: Config, wanted: Plan, offline: bool = False) -> Image:
     """
     source = wanted.result.implementation
     _check_contract(source, wanted.result.config)
-    engine = choose.builder(wanted.system.engine, source)
+    engine = choose.builder(wanted.system.engine, source, wanted.result.image)
     path = plan.image_file(config, wanted)
     with files.locked(path.with_name(".build.lock")):
         if engine == "process":
             image = _environment(config, wanted, path, offline)
+        elif wanted.result.image:
+            image = _taken(config, wanted, path, engine, wanted.result.image)
         else:
             image = _container(config, wanted, path, engine, offline)
         _snapshot(source, Path(image.implementation), image.files)
@@ -88,37 +90,64 @@ def _container(config: Config, wanted: Plan, path: Path, engine: str, offline: b
         print(f"build: {advice}")
     inputs = container.inputs(made, contents)
     known = _known(path)
-    if known is not None and (known.engine, known.inputs) == (engine, inputs) and store.holds(engine, known):
+    if known is not None and known.inputs == inputs and store.holds(engine, known):
         return replace(known, commit=commit, dirty=dirty, files=contents)
     choose.answering(engine)
     store.need_space(engine, known.size if known else 2_000_000_000, f"the image of {wanted.benchmark}")
     started = time.monotonic()
     id = container.build(engine, made, path.with_name("build.log"))
     print(f"build: {made.tag} built by {engine} in {time.monotonic() - started:.0f} s", flush=True)
+    names = [name for _, name in dockerfile.bases(made.dockerfile.read_text(), made.arguments)]
+    more = {"base": container.base(names, engine), "arguments": made.arguments, "inputs": inputs}
+    image = replace(_held(engine, id, made.tag, wanted, path), commit=commit, dirty=dirty, files=contents, **more)
+    return replace(image, **_look(engine, image, path))
+
+
+def _taken(config: Config, wanted: Plan, path: Path, engine: str, name: str) -> Image:
+    """An image that somebody else built, taken as it is; raises BadInput for a tag alone in the closed division."""
+    if config.submission.division == "closed" and "@sha256:" not in name:
+        raise BadInput(
+            f"a tag alone names no image in the closed division: it may be moved ({wanted.benchmark})",
+            "image: NAME@sha256:DIGEST",
+            name,
+            f"skopeo inspect docker://{name} tells the digest",
+        )
+    source = wanted.result.implementation
+    contents = lock.contents(source)
+    commit, dirty = lock.commit(source)
+    known = _known(path)
+    if known is not None and known.inputs == name and store.holds(engine, known):
+        return replace(known, commit=commit, dirty=dirty, files=contents)
+    choose.answering(engine)
+    if store.inspect(engine, name) is None:
+        registry.fetch(engine, name, f"podium build --config {config.path}")
+    facts = store.inspect(engine, name) or {}
+    digest = name if "@sha256:" in name else next(iter(facts.get("RepoDigests") or ()), "")
+    image = _held(engine, facts["Id"], name, wanted, path)
+    image = replace(image, commit=commit, dirty=dirty, files=contents, base=digest or name, digest=digest, inputs=name)
+    return replace(image, **_look(engine, image, path))
+
+
+def _held(engine: str, id: str, tag: str, wanted: Plan, path: Path) -> Image:
+    """The image of that id, as far as the store knows it."""
     facts = store.inspect(engine, id) or {}
-    image = Image(
+    return Image(
         engine=engine,
         reference=store.content(facts),
         implementation=str(path.parent / "implementation"),
         venv="",
         python="",
-        commit=commit,
-        dirty=dirty,
-        requirements=environment.read_requirements(source / "requirements.txt"),
+        commit=None,
+        dirty=False,
+        requirements=environment.read_requirements(wanted.result.implementation / "requirements.txt"),
         packages={},
-        files=contents,
-        id=id,
-        tag=made.tag,
+        files={},
+        id=facts["Id"],
+        tag=tag,
         workdir=facts["Config"].get("WorkingDir") or "/",
         architecture=facts["Architecture"],
-        base=container.base(
-            [name for _, name in dockerfile.bases(made.dockerfile.read_text(), made.arguments)], engine
-        ),
         size=facts["Size"],
-        arguments=made.arguments,
-        inputs=inputs,
     )
-    return replace(image, **_look(engine, image, path))
 
 
 def recipe(config: Config, wanted: Plan, commit: str | None, offline: bool) -> container.Recipe:

@@ -16,7 +16,7 @@ from podium.errors import BadInput
 from podium.images import build, engines, export, lock, registry
 from podium.images.engines import choose, store
 from podium.images.lock import Image
-from podium.images.watch import stoppable, watch
+from podium.images.watch import stoppable
 from podium.plan import Plan
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # of the kernel, as images call them
@@ -49,11 +49,7 @@ def pull(config: Config, wanted: Plan, file: Path | None = None) -> Image:
                 "podium push where it was built; or podium export tar there, and podium pull --from FILE",
             )
         source = str(file or image.digest)
-        plain = ["--tls-verify=false"] if engine == "podman" and file is None and registry.on_loopback(source) else []
-        words = ["load", f"--input={file}"] if file else ["pull", *plain, source]
-        said = watch([engine, *words], f"pull {source}", ".*(Pull complete|Copying blob|Loaded image)")
-        if said.status != 0:
-            raise registry.failure(f"pull of {source}", said, again)
+        registry.fetch(engine, source, again, from_file=file is not None)
         held = engines.of(engine).held(image)
         subprocess.run([engine, "tag", held.id, image.tag], check=True)  # a name, so that no prune takes it
     return held

@@ -7,7 +7,7 @@ import ipaddress
 from podium.config import Config
 from podium.errors import BadEnvironment, BadInput, PodiumError
 from podium.images.lock import Image
-from podium.images.watch import Said, cause
+from podium.images.watch import Said, cause, watch
 from podium.plan import Plan
 
 
@@ -47,3 +47,12 @@ def failure(what: str, said: Said, again: str) -> PodiumError:
         f"{found.meaning}; it said:\n    " + "\n    ".join(said.last(8)),
         found.advice if found.advice == again else f"{found.advice}; then {again}",
     )
+
+
+def fetch(engine: str, source: str, again: str, from_file: bool = False) -> None:
+    """Let the store of `engine` take an image from a registry, or from a file; raises with the likely cause."""
+    plain = ["--tls-verify=false"] if engine == "podman" and on_loopback(source) else []
+    words = ["load", f"--input={source}"] if from_file else ["pull", *plain, source]
+    said = watch([engine, *words], f"pull {source}", ".*(Pull complete|Copying blob|Loaded image)")
+    if said.status != 0:
+        raise failure(f"pull of {source}", said, again)

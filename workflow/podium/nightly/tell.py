@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import time
+import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -147,18 +148,25 @@ def _case(suite: str, verdict: Verdict, why: dict[str, list[str]]) -> str:
 
 
 def webhook(url: str, content: dict[str, Any], wait: Callable[[float], None] = time.sleep) -> None:
-    """POST the JSON; tries again, ever more slowly, where the other side is down or busy.
+    """POST the JSON to a URL, or to the one that a variable `$NAME` holds; tries again, ever more slowly, where the
+    other side is down or busy.
 
     With $PODIUM_WEBHOOK_SECRET the header `X-Podium-Signature: sha256=<hex>` is the HMAC of the body, as
-    GitHub's webhooks do it. Raises BadEnvironment when nobody took it; the secret and the URL's query are never shown.
+    GitHub's webhooks do it. Raises BadEnvironment when nobody took it; of the URL only the host is shown: the rest may
+    be as secret as the secret.
     """
     import requests
 
+    if url.startswith("$"):
+        name = url[1:]
+        url = os.environ.get(name, "")
+        if not url.startswith(("http://", "https://")):
+            raise BadEnvironment("nobody was told", f"a URL in ${name}", "none", f"export {name}=https://…")
     body = json.dumps(content).encode()
     headers = {"Content-Type": "application/json"}
     if secret := os.environ.get(SECRET):
         headers["X-Podium-Signature"] = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    shown = url.partition("?")[0]
+    shown = urllib.parse.urlsplit(url).hostname
     found = ""
     for number in range(TRIES):
         if number:

@@ -15,71 +15,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-# detect-secrets' plugins that know a form of key; entropy alone would take every hash in a lock file for a key.
-PLUGINS = (
-    *("ArtifactoryDetector", "AWSKeyDetector", "AzureStorageKeyDetector", "BasicAuthDetector", "CloudantDetector"),
-    *("DiscordBotTokenDetector", "GitHubTokenDetector", "GitLabTokenDetector", "IbmCloudIamDetector"),
-    *("IbmCosHmacDetector", "JwtTokenDetector", "KeywordDetector", "MailchimpDetector", "NpmDetector"),
-    *("OpenAIDetector", "PypiTokenDetector", "SendGridDetector", "SlackDetector", "SoftlayerDetector"),
-    *("SquareOAuthDetector", "StripeDetector", "TelegramBotTokenDetector", "TwilioKeyDetector"),
-)
-KEYWORDS = (
-    r"(?i:(?:api|auth|service|account|db|database|priv|private|client|access|storage|account)[_-]?key|pass(?:word|wd|phrase)"
-    r"|_pass\b|\bpwd|contrase|secret|token|credential|bearer|authorization|softlayer|cloudant|cos_|ibm_)"
-)
-FORMS = (
-    r"://[^\s/:@]+:[^\s/@]+@|A3T[A-Z0-9]|AKIA|ABIA|ACCA|ASIA|gh[pousr]_|github_pat_|gl\w{2,6}-|xox[a-z]-|hooks\.slack|eyJ"
-    r"|PRIVATE KEY|PuTTY-User|AKC[a-zA-Z0-9]|AP[0-9A-F][a-zA-Z0-9]{8}|[sr]k_(?:live|test)|SG\.|(?:SK|AC)[a-z0-9]{32}"
-    r"|_authToken|npm_|pypi-|sq0csp|sk-|hf_[A-Za-z]|nvapi-|wandb|AccountKey|[0-9]{8,10}:[0-9A-Za-z_-]{35}|-us[0-9]{1,2}"
-    r"|[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\."
-)
-# Forms that detect-secrets does not know; the first group is the secret.
-TOKENS = (
-    r"\b(hf_[A-Za-z]{34,})\b",
-    r"\b(nvapi-[\w-]{60,})",
-    r"\b(eyJ[\w-]{8,}\.eyJ[\w-]{4,}\.[\w-]{8,})",
-    r"\b(github_pat_\w{60,})",
-    r"\b(sk-(?:proj-|ant-)?[\w-]{32,})",
-    r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+([\w.~+/=-]{8,})",
-    r"(?i)\b(?:[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|access_?key|auth_?key))\b[\"']?\s*[:=]\s*[\"']?"
-    r"((?=(?:[\w~+/=-]*?\d){3})(?=[\d~+/=-]*[A-Za-z])[\w~+/=-]{16,})",
-    r"(?i)--?(?:password|passwd|token|api-key|secret)[= ]([^\s\"'$<]{6,})",
-    r"\b[A-Z_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY)=[\"']?([^\s\"'${}()<>,;]{6,})",
-)
-KEY_BLOCK = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:.{0,20000}?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
-    re.DOTALL,
-)
-SITES = r"home|users|lustre|gpfs|beegfs|weka|vast|nfs\d*|efs|fsx|raid|scratch"
-PATH = re.compile(rf"(?<![\w.$}}{{:/-])/(?i:{SITES})(?:/[\w.+@-]+)+")
-QUAD = re.compile(r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d|\.\w|-)")
-IPV6 = re.compile(
-    r"(?<![\w:.])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?![\w:])|(?<![\w:.])(?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:])"
-)
-PRIVATE_HOST = re.compile(
-    r"(?<![\w.@/-])(?:[a-z0-9][a-z0-9-]*\.)+(?:local|internal|intranet|corp|lan|localdomain|private)\b(?!\.\w|\()", re.I
-)
-REGISTRY = re.compile(
-    r"(?<![\w.-])((?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*(?:\.[\w-]+)+(?::\d+)?"
-    r"|\d{12}\.dkr\.ecr\.[\w-]+\.amazonaws\.com)(?=[/#])",
-    re.I,
-)
-PUBLIC_REGISTRIES = re.compile(
-    r"(?:registry(?:-1)?\.docker\.io|docker\.io|docker\.com|(?:registry\.)?gitlab\.com|registry\.k8s\.io|docker\.elastic\.co"
-    r"|pypi\.org|pypi\.python\.org|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com|conda\.anaconda\.org|registry\.npmjs\.org"
-    r"|registry\.hub\.docker\.com|mirrors?\.kernel\.org|registry\.redhat\.io|registry\.access\.redhat\.com)(?::\d+)?",
-    re.I,
-)
-PLACEHOLDER = re.compile(r"SCRUBBED_[A-Z0-9_]+_\d+")  # what the scrub itself writes
-# A number with three dots is a version where such a word or mark stands before it.
-VERSION = re.compile(r"(?:version|release|driver|cudnn|cublas|nccl|cuda|rocm|[=<>~^]=|\bv|[A-Za-z]-)[\s:\"'=]*$", re.I)
-
-
-LICENCE = (
-    r"(?i)proprietary and confidential|confidential and proprietary|without an express license agreement"
-    r"|not for (?:re)?distribution|do not (?:re)?distribute|under (?:a )?non-?disclosure"
-)
+from podium.package import forms
 
 
 @dataclass(frozen=True)
@@ -99,7 +35,7 @@ class Names:
     def stays(self, value: str) -> bool:
         return (
             value in self.public
-            or PLACEHOLDER.search(value) is not None
+            or forms.PLACEHOLDER.search(value) is not None
             or any(fnmatchcase(value, pattern) for pattern in self.allow)
         )
 
@@ -129,16 +65,16 @@ class Detectors:
         options.encoding = re2.Options.Encoding.LATIN1
         options.max_mem = 64 << 20
         first = [
-            KEYWORDS,
-            FORMS,
+            forms.KEYWORDS,
+            forms.FORMS,
             r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}",
-            rf"/(?i:{SITES})/",
+            rf"/(?i:{forms.SITES})/",
             r"(?:[0-9a-fA-F]{1,4}:){4}",
         ]
         first += [r"(?i:fe80|\bf[cd][0-9a-f]{2}|\b2[0-9a-f]{3}):[0-9a-f:]+:", r"\d{12}\.dkr\.ecr\."]
         first += [r"(?i:\.(?:local|internal|intranet|corp|lan|localdomain|private)\b)"]
         first += [
-            r"(?i:(?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*\.[\w.-]+(?::\d+)?[/#])"
+            r"(?i:(?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*\.[\w.-]+(?::\d+|[/#]))"
         ]
         first += [re.escape(name.lstrip(".")) for name in (*names.hosts, *names.users, *names.paths, *names.secrets)]
         first += [re.escape(stem) for stem in _stems(names.hosts)]
@@ -152,7 +88,7 @@ class Detectors:
                 self._slow.append((kind, pattern))
             else:
                 first.append(pattern.pattern)
-        self._licence = re2.compile(LICENCE.encode(), options)
+        self._licence = re2.compile(forms.LICENCE.encode(), options)
         self._first = re2.compile("|".join(f"(?:{pattern})" for pattern in first).encode(), options)
 
     def find(self, data: bytes) -> list[Found]:
@@ -166,7 +102,7 @@ class Detectors:
             for hit in pattern.finditer(text)
         ]
         if "PRIVATE KEY" in text:
-            found += [Found(hit.start(), hit.end(), "secret", hit[0]) for hit in KEY_BLOCK.finditer(text)]
+            found += [Found(hit.start(), hit.end(), "secret", hit[0]) for hit in forms.KEY_BLOCK.finditer(text)]
         for start, stop in self._lines(data):
             found += self._line(text[start:stop], start)
         return _apart(item for item in found if not self._names.stays(item.value))
@@ -224,7 +160,7 @@ def _secrets(line: str) -> Iterator[tuple[int, int, str]]:
 
 @functools.cache
 def _tokens() -> list[re.Pattern[str]]:
-    return [re.compile(pattern) for pattern in TOKENS]
+    return [re.compile(pattern) for pattern in forms.TOKENS]
 
 
 @functools.cache
@@ -239,37 +175,37 @@ def _plugins() -> tuple[list[Any], list[Callable[[str], bool]]]:
         heuristic.is_not_alphanumeric_string,
         heuristic.is_sequential_string,
     ]
-    return [classes[name]() for name in PLUGINS], harmless
+    return [classes[name]() for name in forms.PLUGINS], harmless
 
 
 def _addresses(line: str) -> Iterator[tuple[int, int, str]]:
     """IP addresses that are of a machine: not of this host, not of everybody, and no version of something."""
-    for hit in (*QUAD.finditer(line), *IPV6.finditer(line)):
+    for hit in (*forms.QUAD.finditer(line), *forms.IPV6.finditer(line)):
         try:
             address = ipaddress.ip_address(hit[0])
         except ValueError:
             continue
         everybody = address.is_loopback or address.is_unspecified or address.is_multicast
-        if everybody or hit[0] == "255.255.255.255" or VERSION.search(line[: hit.start()]):
+        if everybody or hit[0] == "255.255.255.255" or forms.VERSION.search(line[: hit.start()]):
             continue
         yield hit.start(), hit.end(), hit[0]
 
 
 def _paths(line: str) -> Iterator[tuple[int, int, str]]:
     """Paths of a site, but their last part: what a file is called tells a reader something."""
-    for hit in PATH.finditer(line):
+    for hit in forms.PATH.finditer(line):
         value = hit[0].rpartition("/")[0] if hit[0].count("/") > 2 else hit[0]
         yield hit.start(), hit.start() + len(value), value
 
 
 def _hosts(line: str) -> Iterator[tuple[int, int, str]]:
-    for hit in PRIVATE_HOST.finditer(line):
+    for hit in forms.PRIVATE_HOST.finditer(line):
         yield hit.start(), hit.end(), hit[0]
 
 
 def _registries(line: str) -> Iterator[tuple[int, int, str]]:
-    for hit in REGISTRY.finditer(line):
-        if not PUBLIC_REGISTRIES.fullmatch(hit[1]):
+    for hit in forms.REGISTRY.finditer(line):
+        if not forms.PUBLIC_REGISTRIES.fullmatch(hit[1]):
             yield hit.start(1), hit.end(1), hit[1]
 
 

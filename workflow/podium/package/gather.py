@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 
 from podium import files
 from podium.config import Config, System
@@ -39,7 +40,8 @@ def gather(config: Config, system: System) -> list[Node]:
         gpus=system.gpus_per_node,
         minutes=MINUTES,
     )
-    launcher = launchers.of(config, system)
+    # Each node tells of itself alone: no MPI is needed, and one that is broken does not matter.
+    launcher = launchers.of(config, replace(system, slurm={**system.slurm, "mpi": "none"}))
     id = launcher.submit(job)
     print(f"describe {system.name}: job {id} on {system.nodes} nodes", file=sys.stderr)
     while launchers.exit_status(folder) is None and launcher.states([id])[id].phase != ENDED:

@@ -12,29 +12,21 @@ the ledger with all attempts, the scrub's diff for review and the manifest go be
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
-import platform
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
 from podium import files, manifest, plan
 from podium.config import Config
-from podium.data.verify import refuse_unofficial
-from podium.errors import BadInput, Findings
+from podium.errors import BadInput
 from podium.images.lock import Image
-from podium.package import scrub, sources, system, text
-from podium.package.detect import Names
+from podium.package import gates, scrub, site, sources, text
 from podium.package.sources import Source
 from podium.progress import bar
 from podium.runs import ledger
-from podium.verdict import kept
-from podium.verdict.reading import logs
-
-COMMON_WORDS = {"localhost", "host", "node", "root", "user", "admin", "ubuntu", "mlperf", "podium", "test"}
 
 
 def pack(config: Config) -> manifest.Manifest:
@@ -44,10 +36,10 @@ def pack(config: Config) -> manifest.Manifest:
     the last good tree stays where it is.
     """
     found = sources.sources(config)
-    verdicts = [_verdict(source) for source in found]
+    verdicts = [gates.verdict(source) for source in found]
     for source, verdict in zip(found, verdicts, strict=True):
-        _check_data(source, verdict)
-        _check_attempts(source, verdict)
+        gates.check_data(source, verdict)
+        gates.check_attempts(source, verdict)
     tree = plan.tree_folder(config)
     with files.replacing(tree) as fresh:
         # Nobody sees these files before the swap, and the manifest is held to them before they are archived: no fsync.
@@ -64,7 +56,7 @@ def pack(config: Config) -> manifest.Manifest:
             _add_results(source, verdict, fresh)
             _add_description(source, images[source.image_file], verdict, fresh)
         wanted = config.package.scrub
-        cleaned = scrub.scrub(fresh, names(config, found), wanted.withhold, wanted.allow_files)
+        cleaned = scrub.scrub(fresh, site.names(config, found), wanted.withhold, wanted.allow_files)
         _check_meaning(found, verdicts, fresh, cleaned)
         counts = {"results": len(found), "runs": sum(len(verdict["counted"]) for verdict in verdicts)}
         content = manifest.Manifest(files=cleaned.entries, counts=counts)
@@ -91,139 +83,11 @@ def ledger_folder(config: Config) -> Path:
     return plan.tree_folder(config).with_suffix(".ledger")
 
 
-def names(config: Config, found: Sequence[Source]) -> Names:
-    """What the site is known by: as the config says, and as the nodes, the runs and this process tell."""
-    wanted = config.package.scrub
-    hosts = {platform.node(), *(host for source in found for host in _hosts(source))}
-    roots = {folder for source in found for folder in (source.config.root, source.config.data_root)}
-    folders = {str(folder.absolute()) for folder in (*roots, Path.cwd(), Path.home())}
-    public = {config.submission.org, *(name for source in found for name in _public(source))}
-    return Names(
-        hosts=tuple(sorted({*_distinct(hosts), *wanted.hosts} - public)),
-        users=tuple(sorted({*_distinct({_user()}), *wanted.users} - public)),
-        paths=tuple(sorted(folder for folder in folders if folder.count("/") > 1)),
-        patterns=wanted.patterns,
-        allow=wanted.allow,
-        public=tuple(sorted(public)),
-    )
-
-
-def _hosts(source: Source) -> Iterator[str]:
-    """The nodes that the description and the attempts of a result name, in full and without their domain."""
-    told = system.facts_file(source.config, source.item.system.name)
-    named = [node["host"] for node in files.read_json(told)["nodes"]] if told.exists() else []
-    for attempt in ledger.attempts(source.folder):
-        named += (attempt.record or {}).get("nodes", [])
-    for host in named:
-        yield from (host, host.partition(".")[0])
-
-
-def _public(source: Source) -> tuple[str, ...]:
-    item = source.item
-    return (item.system.name, item.benchmark, item.implementation, item.result.config)
-
-
-def _distinct(words: Iterable[str]) -> set[str]:
-    """Names that mean nothing else: short ones (n1, vm) and common ones would be found everywhere; the config can
-    name them all the same."""
-    return {word for word in words if len(word) > 3 and word.lower() not in COMMON_WORDS}
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""  # a container's user has no name
-
-
-def _verdict(source: Source) -> dict[str, Any]:
-    """A result's verdict, and the gate: nothing that is not compliant is packed."""
-    config, item = source.config, source.item
-    verdict, command = kept.read(config, item), kept.command(config, item)
-    if not source.description.exists():
-        raise BadInput(
-            f"system {item.system.name} is not described",
-            str(source.description),
-            "nothing",
-            f"podium describe --system {item.system.name} --config {config.path}",
-        )
-    if verdict is None:
-        raise BadInput(f"{source.name} is not checked", str(plan.verdict_file(config, item)), "nothing", command)
-    if verdict["verdict"] != "compliant":
-        found = [*verdict["findings"], *verdict["official"]["messages"]]
-        raise Findings(
-            f"{source.name} cannot be packed",
-            "a compliant result",
-            "\n    ".join([verdict["verdict"], *found]),
-            command,
-        )
-    if len(verdict["counted"]) != item.required:
-        raise Findings(
-            f"{source.name} has too few runs", f"{item.required} counted runs", str(len(verdict["counted"])), command
-        )
-    return verdict
-
-
-def _check_data(source: Source, verdict: dict[str, Any]) -> None:
-    """In the closed division: the data are no subset, and every counted run was made with them."""
-    config, item = source.config, source.item
-    if config.submission.division != "closed":
-        return
-    content = manifest.read(plan.layout_folder(config, item.dataset))
-    refuse_unofficial(config, item.dataset, content)
-    for attempt in verdict["counted"]:
-        record = files.read_json(source.folder / str(attempt) / "run.json")
-        if record["data"] != content.sha256:
-            raise BadInput(
-                f"attempt {attempt} of {source.name} was made with other data",
-                f"data {content.sha256}, the {item.dataset.layout} of {item.dataset.name} that the tree describes",
-                f"data {record['data']}",
-                f"snakemake --profile profiles/local --configfile {config.path}",
-            )
-
-
-def _check_attempts(source: Source, verdict: dict[str, Any]) -> None:
-    """The attempts are those of the ledger, each number once, with the logs that they ended with."""
-    attempts = ledger.attempts(source.folder)
-    for log, _ in _logs(source, verdict):
-        # The word first: reading every log would cost more than packing them all.
-        if log.exists() and logs.REHEARSAL.encode() in log.read_bytes() and logs.read(log).rehearsal:
-            raise Findings(
-                f"{log} cannot be packed: rehearsal-log",
-                "the log of a training",
-                "a rehearsal's (podium_rehearsal), which trains nothing",
-                "podium explain rehearsal-log",
-            )
-    numbers = [attempt.number for attempt in attempts]
-    found = [f"attempt {number} was launched twice" for number in sorted(set(numbers)) if numbers.count(number) > 1]
-    known = {attempt.number: attempt for attempt in attempts}
-    for number in verdict["counted"]:
-        record = known[number].record if number in known else None
-        if record is None:
-            found.append(f"attempt {number} counts, and has no record")
-        elif record["attempt"] != number:
-            found.append(f"the record of attempt {number} is that of attempt {record['attempt']}")
-    found += ledger.problems(source.folder)
-    if found:
-        raise BadInput(
-            f"the ledger of {source.name} and its attempts do not fit each other",
-            "each attempt once, records and logs as they were written when it ended",
-            "\n    ".join(found),
-            f"restore {source.folder} from a copy; what was edited cannot be submitted",
-        )
-
-
 def _add_results(source: Source, verdict: dict[str, Any], tree: Path) -> None:
     folder = tree / "results" / source.item.system.name / source.item.benchmark
     folder.mkdir(parents=True)
-    for log, target in _logs(source, verdict):
+    for log, target in source.logs(verdict):
         shutil.copyfile(log, folder / target)
-
-
-def _logs(source: Source, verdict: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The counted logs in launch order, and their names in the tree."""
-    for index, attempt in enumerate(verdict["counted"]):
-        yield source.folder / str(attempt) / "result.txt", f"result_{index}.txt"
 
 
 def _one_each(found: Sequence[Source]) -> list[Source]:
@@ -277,7 +141,7 @@ def _runs(source: Source, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
     known = {attempt.number: attempt.record or {} for attempt in ledger.attempts(source.folder)}
     return [
         {"file": target, "attempt": number, "seed": known[number]["seed"], "log": known[number]["log"]["sha256"]}
-        for number, (_, target) in zip(verdict["counted"], _logs(source, verdict), strict=True)
+        for number, (_, target) in zip(verdict["counted"], source.logs(verdict), strict=True)
     ]
 
 
@@ -290,7 +154,7 @@ def _check_meaning(
     pairs = {
         tree / place: log
         for source, verdict in zip(found, verdicts, strict=True)
-        for log, name in _logs(source, verdict)
+        for log, name in source.logs(verdict)
         if (place := f"results/{source.item.system.name}/{source.item.benchmark}/{name}") in cleaned.replaced
     }
     if not pairs:

@@ -61,7 +61,8 @@ def collect() -> Node:
     said["nvlink"] = output("nvidia-smi", "nvlink", "--status") if said["nvidia-smi"] else ""
     speeds = {path.parent.name: read(path) for path in Path("/sys/class/net").glob("*/speed")}
     said |= {path: read(Path(path)) for path in FILES}
-    return parse(platform.node(), platform.release(), said, speeds)
+    name = os.environ.get("SLURMD_NODENAME") or platform.node()  # Slurm's name for it, where a job of Slurm asks
+    return parse(name, platform.release(), said, speeds)
 
 
 def parse(name: str, kernel: str, said: Mapping[str, str], speeds: Mapping[str, str]) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ class Source:
         of a container image, which has none, the folder that it was built from."""
         snapshot = self.image_file.parent / "implementation"
         return snapshot if snapshot.is_dir() else self.item.result.implementation
+
+    def logs(self, verdict: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+        """The counted logs in launch order, and their names in the tree."""
+        for index, attempt in enumerate(verdict["counted"]):
+            yield self.folder / str(attempt) / "result.txt", f"result_{index}.txt"
 
 
 def configs(config: Config) -> list[Config]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from podium.package.archive import receipt_file
 from podium.package.inspect import inspection_file
 from podium.package.layout import manifest_file
 from podium.package.sources import Source
+from podium.report import clock
 from podium.runs import launchers, ledger
 from podium.runs.ledger import Attempt
 from podium.verdict import kept
@@ -56,7 +56,7 @@ class Row:
     image: bool
     open: tuple[str, ...]
     lint: int
-    hours: float | None
+    hours: float
     why: tuple[str, ...]
     next: str
 
@@ -81,9 +81,10 @@ class Board:
 def board(config: Config, now: datetime.datetime | None = None) -> Board:
     """The board of a config, and of those that it merges."""
     found = sources.sources(config)
-    attempts = {source.name: ledger.current(ledger.attempts(source.folder)) for source in found}
+    every = {source.name: ledger.attempts(source.folder) for source in found}
+    attempts = {name: ledger.current(made) for name, made in every.items()}
     lint = _lint(config)
-    rows = tuple(_row(source, attempts[source.name], lint) for source in found)
+    rows = tuple(_row(source, every[source.name], lint) for source in found)
     now = now or datetime.datetime.now(datetime.UTC)
     left = None if config.package.deadline is None else (config.package.deadline - now).total_seconds() / 3600
     made = {
@@ -95,14 +96,24 @@ def board(config: Config, now: datetime.datetime | None = None) -> Board:
         rows=rows,
         made={name: str(path) for name, path in made.items() if path.exists()},
         inspection=_inspection(config),
-        hours_needed=_needed(rows, {source.name: source for source in found}, attempts),
+        hours_needed=clock.needed(_by_system(rows, attempts)),
         hours_left=left,
         next=tuple(dict.fromkeys(row.next for row in rows if row.next)) or (_after(config),),
     )
 
 
-def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Row:
-    config, item = source.config, source.item
+def _by_system(
+    rows: Sequence[Row], attempts: Mapping[str, Sequence[Attempt]]
+) -> Iterator[tuple[float, Sequence[Attempt]]]:
+    """For each system of each work root: the hours of its missing runs, and all its attempts."""
+    for root, system_name in dict.fromkeys((row.root, row.system) for row in rows):
+        mine = [row for row in rows if (row.root, row.system) == (root, system_name)]
+        made = [attempt for row in mine for attempt in attempts[f"{row.system}/{row.benchmark}"]]
+        yield sum(row.hours for row in mine), made
+
+
+def _row(source: Source, every: Sequence[Attempt], lint: Sequence[str]) -> Row:
+    config, item, attempts = source.config, source.item, ledger.current(every)
     outcomes = [attempt.outcome for attempt in attempts]
     done = sum(attempt.countable for attempt in attempts)
     running, queued = _jobs(source, attempts)
@@ -121,7 +132,7 @@ def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Ro
     ]
     papers += [f"open description fields: {', '.join(missing)}"] if missing else []
     papers += [f"lint: {line}" for line in mine]
-    word, why, following = _word(source, done, running, queued, verdict, papers, _broken(source))
+    word, why, following = _word(source, done, running, queued, verdict, papers, _broken(every))
     return Row(
         system=item.system.name,
         benchmark=item.benchmark,
@@ -141,7 +152,7 @@ def _row(source: Source, attempts: Sequence[Attempt], lint: Sequence[str]) -> Ro
         image=image,
         open=missing,
         lint=len(mine),
-        hours=_hours(source, attempts, item.attempts - done),
+        hours=clock.hours(source, attempts, item.attempts - done),
         why=tuple(why),
         next=following,
     )
@@ -218,9 +229,9 @@ def _open_fields(path: Path) -> list[str]:
     return system.open_fields(files.read_json(path))
 
 
-def _broken(source: Source) -> list[str]:
+def _broken(every: Sequence[Attempt]) -> list[str]:
     """What shows, without hashing a log, that attempts and ledger do not fit each other."""
-    numbers = [attempt.number for attempt in ledger.attempts(source.folder)]
+    numbers = [attempt.number for attempt in every]
     return [f"attempt {number} was launched twice" for number in sorted(set(numbers)) if numbers.count(number) > 1]
 
 
@@ -265,48 +276,6 @@ def _inspection(config: Config) -> str:
     return f"{known['verdict']} with {known['round']} ({known['checker']})" + (
         f": {', '.join(stopped)}" if stopped else ""
     )
-
-
-def _hours(source: Source, attempts: Sequence[Attempt], missing: int) -> float | None:
-    """What the missing runs of a result take one after another: by those that have ended, before that by its limit."""
-    if missing <= 0:
-        return 0.0
-    lengths = [hours for attempt in attempts if attempt.countable and (hours := _length(attempt))]
-    usual = statistics.median(lengths) if lengths else source.item.result.time_limit_minutes / 60
-    return missing * usual
-
-
-def _length(attempt: Attempt) -> float | None:
-    """Hours from launch to end."""
-    record = attempt.record or {}
-    if not record.get("started") or not record.get("stopped"):
-        return None
-    start, stop = (datetime.datetime.fromisoformat(record[key]) for key in ("started", "stopped"))
-    return (stop - start).total_seconds() / 3600
-
-
-def _needed(
-    rows: Sequence[Row], by_name: Mapping[str, Source], attempts: Mapping[str, Sequence[Attempt]]
-) -> float | None:
-    """Hours until the last missing run: systems work side by side, each as many runs at a time as it was seen to do."""
-    systems: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        systems.setdefault((row.root, row.system), []).append(row)
-    needed = []
-    for mine in systems.values():
-        ended = [item for row in mine for item in attempts[f"{row.system}/{row.benchmark}"] if _length(item)]
-        needed.append(sum(row.hours or 0.0 for row in mine) / max(1, _at_a_time(ended)))
-    return max(needed, default=None)
-
-
-def _at_a_time(attempts: Sequence[Attempt]) -> int:
-    """The most attempts that went on at the same time."""
-    events = [(item.record["started"], 1) for item in attempts] + [(item.record["stopped"], -1) for item in attempts]
-    most = now = 0
-    for _, step in sorted(events):
-        now += step
-        most = max(most, now)
-    return most
 
 
 def _after(config: Config) -> str:

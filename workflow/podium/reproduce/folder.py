@@ -66,14 +66,14 @@ def inside(root: Path, path: Path) -> bool:
         return False
 
 
-def leaving(root: Path) -> list[str]:
-    """The links of a tree that lead out of it, relative to its root."""
+def leaving(folder: Folder) -> list[str]:
+    """The links below a folder that lead out of its tree, relative to it."""
     found = []
-    for base, folders, names in os.walk(root):
+    for base, folders, names in os.walk(folder.place):
         for name in (*folders, *names):
             path = Path(base) / name
-            if path.is_symlink() and not inside(root, path):
-                found.append(path.relative_to(root).as_posix())
+            if path.is_symlink() and not inside(folder.root, path):
+                found.append(path.relative_to(folder.place).as_posix())
     return sorted(found)
 
 

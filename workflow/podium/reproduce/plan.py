@@ -19,7 +19,7 @@ from podium.reproduce import differences, discover, expected, hardware, match, n
 from podium.reproduce.differences import Difference
 from podium.reproduce.discover import Implementation, Published
 from podium.reproduce.expected import Expected
-from podium.reproduce.folder import Folder
+from podium.reproduce.folder import Folder, leaving
 from podium.reproduce.hardware import Hardware, Mine
 from podium.reproduce.image import Image
 from podium.reproduce.needs import Need
@@ -165,7 +165,7 @@ def of(
         start=start,
         commands=() if refused else _commands(item, config, data, environment, start),
         notes=(*style.notes, *sourced.notes, *(published.trouble if published else ()), *_replaced(item.image),
-               *_disagree(published, sourced)),
+               *_disagree(published, sourced), *_links(item.code)),
     )  # fmt: skip
 
 
@@ -206,8 +206,8 @@ def _environment(
         submission = me.config.submission
         found |= {"MLPERF_SUBMISSION_ORG": submission.org, "MLPERF_SUBMISSION_PLATFORM": me.system.name}
         found |= {"MLPERF_DIVISION": submission.division, "MLPERF_STATUS": submission.status}
-    if item.style.name == "plain":
-        found |= {"DGXNNODES": str(wants.nodes), "DGXNGPU": str(wants.gpus)}
+    sizes = {"DGXNNODES": str(wants.nodes), "DGXNGPU": str(wants.gpus)}
+    found |= {name: value for name, value in sizes.items() if name not in sourced.exports}
     return found
 
 
@@ -236,6 +236,13 @@ def _expected(published: Published | None, facts: Known | None, wants: Hardware,
 
 def _replaced(image: Image) -> list[str]:
     return [f"base {old} is private; {new} takes its place" for old, new in (image.replaced or {}).items()]
+
+
+def _links(code: Folder) -> list[str]:
+    """Links of the code that lead out of the tree: they are not followed, and not copied for a run."""
+    found = leaving(code)
+    shown = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
+    return [f"links that leave the tree are left out: {shown}"] if found else []
 
 
 def _disagree(published: Published | None, sourced: Sourced) -> list[str]:

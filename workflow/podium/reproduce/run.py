@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from podium import config as configuration
 from podium import files, progress
 from podium.config import Config, System
 from podium.errors import BadEnvironment, BadInput
-from podium.images import environment
-from podium.reproduce import discover, drive, sandbox, source_config
+from podium.reproduce import discover, drive, prepare, sandbox
 from podium.reproduce.drive import Drive
-from podium.reproduce.folder import Folder, leaving
+from podium.reproduce.folder import Folder
 from podium.reproduce.plan import Plan
 from podium.reproduce.shims.policy import Policy
+from podium.reproduce.styles import plain
 from podium.runs import launchers
 from podium.runs.launchers import ENDED, JOB, OUTPUT, Job
 from podium.verdict.reading import logs
 
 RECORD, RESULT = "run.json", "result.txt"
-LARGEST = 4 << 30  # bytes of code that are copied
 POLL = 0.2  # seconds
 CONTAINERS = {  # styles: the engines that can stand for the program they call
     "docker": ("docker", "podman", "process"),
@@ -50,7 +47,9 @@ def check(made: Plan, item: discover.Implementation, system: System) -> None:
     started = made.start[-1].removeprefix("./") if made.start else ""
     style = next((way for way in item.ways if way.entry == started), item.style)
     engines = CONTAINERS[style.engine]
-    if not made.refused and system.engine not in engines:
+    if not made.refused and made.image.kind == "none" and system.engine != "process":
+        reasons.append(f"it has no image: engine process is needed, not {system.engine}")
+    elif not made.refused and system.engine not in engines:
         reasons.append(f"engine {system.engine} cannot run style {made.style}: one of {', '.join(engines)} is needed")
     reasons += [f"{need.variable}: {need.files or 'data'} not at {need.place or 'any place'} ({need.command})"
                 for need in made.data if not need.prepared]  # fmt: skip
@@ -63,68 +62,27 @@ def check(made: Plan, item: discover.Implementation, system: System) -> None:
         )
 
 
-def code(tree: Path, made: Plan, at: Path) -> Folder:
-    """Copy the code of the benchmark, without links that leave it and with plain line ends; its folder."""
-    parts = Path(made.code).parts
-    top = Path(*parts[: min(3, len(parts) - 1) or 1])
-    size = sum(path.stat().st_size for path in (tree / top).rglob("*") if path.is_file() and not path.is_symlink())
-    if size > LARGEST:
-        expected = f"at most {LARGEST >> 30} GB of code"
-        raise BadInput(f"{top} is too large", expected, f"{size / 1e9:.1f} GB", f"du -sh {tree / top}")
-    sums = at.with_name(f"{at.name}.json")
-    contents = _sums(tree / top)
-    folder = Folder(at, PurePosixPath(Path(made.code).relative_to(top).as_posix()))
-    if at.is_dir() and sums.exists() and files.read_json(sums) == contents:
-        return folder  # runs may be going on in it
-    files.need_space(at.parent, size, "the copy of their code")
-    with files.replacing(at) as fresh:
-        shutil.copytree(tree / top, fresh, symlinks=True, ignore=_special, dirs_exist_ok=True)
-        for name in leaving(fresh):
-            (fresh / name).unlink()
-    mended = Folder(tree, PurePosixPath(made.code))
-    if made.config:
-        source_config.copied(mended, made.config, folder.place)
-    files.write_json(sums, contents)
-    return folder
-
-
-def _special(folder: str, names: list[str]) -> list[str]:
-    """Pipes, sockets and devices: nothing that code is made of."""
-    places = {name: Path(folder, name) for name in names}
-    return [name for name, path in places.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
-
-
-def _sums(folder: Path) -> dict[str, str]:
-    """The sha256 of every regular file; links are told, never followed."""
-    found = {}
-    for name in files.walk(folder):
-        path = folder / name
-        if path.is_symlink():
-            found[name.as_posix()] = f"-> {path.readlink()}"
-        elif path.is_file():
-            found[name.as_posix()] = files.hash_file(path)
-    return found
-
-
 def runs(config: Config, system: System, made: Plan, item: discover.Implementation, tree: Path) -> list[Path]:
     """Make sure that each wanted run has ended and left its log; the logs. Interrupted, it goes on where it was."""
     area = home(config, made)
     check(made, item, system)
-    folder = code(tree, made, area / "code")
-    programs = _programs(config, system, made, folder)
-    if made.image.reference and system.engine in ("docker", "podman"):
-        _image(system.engine, made, tree)
+    folder = prepare.code(tree, made, area / "code")
+    programs = prepare.programs(config, system, made, folder)
+    image = prepare.image(system.engine, made, tree, area)
     found = []
     for number in progress.bar(range(made.runs), f"runs of {made.benchmark}", made.runs, "run"):
         place = area / str(number)
-        _run(config, system, made, folder, programs, place)
+        _run(config, system, made, folder, programs, image, place)
         found.append(place / RESULT)
     return found
 
 
-def _run(config: Config, system: System, made: Plan, folder: Folder, programs: tuple[str, ...], place: Path) -> None:
+def _run(
+    config: Config, system: System, made: Plan, folder: Folder, programs: tuple[str, ...], image: str, place: Path
+) -> None:
+    """One run, from wherever an earlier call left it; raises BadEnvironment where it ends without a log."""
     launcher = launchers.of(config, system)
-    wanted = fingerprint(made, folder)
+    wanted = prepare.fingerprint(made, folder)
     if (place / drive.SETTINGS).exists() and drive.load(place).fingerprint != wanted:
         _aside(place, "old")
     if (place / RECORD).exists():
@@ -132,7 +90,7 @@ def _run(config: Config, system: System, made: Plan, folder: Folder, programs: t
     place.mkdir(parents=True, exist_ok=True)
     if not (place / JOB).exists():
         seed = secrets.randbelow(1 << 31)
-        drive.save(_drive(config, system, made, folder, programs, place, seed), place)
+        drive.save(_drive(config, system, made, folder, programs, image, place, seed), place)
     settings = drive.load(place)
     job = Job(
         name=f"podium-reproduce-{files.hash_json(str(place))[:12]}",
@@ -151,12 +109,6 @@ def _run(config: Config, system: System, made: Plan, folder: Folder, programs: t
     files.write_json(place / RECORD, record)
     if record["minutes"] is None:
         raise _failed(made, _aside(place), record)
-
-
-def fingerprint(made: Plan, folder: Folder) -> str:
-    """What a run is made with, as a hash: the code, the config's exports, what is set after it, the image."""
-    sums = files.read_json(folder.root.with_name(f"{folder.root.name}.json"))
-    return files.hash_json((sums, made.exports, made.environment, made.image.reference, made.start))
 
 
 def _aside(place: Path, why: str = "failed") -> Path:
@@ -185,7 +137,14 @@ def _wait(launcher: launchers.Launcher, id: str, place: Path) -> None:
 
 
 def _drive(
-    config: Config, system: System, made: Plan, folder: Folder, programs: tuple[str, ...], place: Path, seed: int
+    config: Config,
+    system: System,
+    made: Plan,
+    folder: Folder,
+    programs: tuple[str, ...],
+    image: str,
+    place: Path,
+    seed: int,
 ) -> Drive:
     data = tuple(need.place for need in made.data if need.place)
     logs_ = str(place / drive.LOGS)
@@ -193,14 +152,15 @@ def _drive(
     identity = {name: value for name, value in made.environment.items() if name.startswith("MLPERF_")}
     always = {**identity, "SEED": str(seed), "SEED_BASE": str(seed)}
     given = {**made.environment, **always, "LOGDIR": logs_, "DATESTAMP": "run", "USER": "podium"}
+    given |= {"CONT": image} if image else {}
     given |= {"LOGNAME": "podium", "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(made.wants.gpus)))}
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         given.setdefault(name, str(system.threads))
     policy = Policy(
         engine=engine,
-        image=made.image.reference,
+        image=image,
         code=str(folder.place),
-        workdir=_workdir(folder),
+        workdir=prepare.workdir(folder),
         read=(*data, str(folder.root)),
         write=(logs_,),
         always=always,
@@ -213,7 +173,8 @@ def _drive(
         shims=(str(place / drive.SHIMS), *drive.python()),
         path=f"{programs[0]}/bin:{sandbox.PATH}" if programs else "",
     )
-    script = _script(made, given, policy.path)
+    bare = made.start[-1].removeprefix("./") in plain.NAMES and "docker" not in folder.code(made.start[-1])
+    script = _script(made, given, policy, bare and engine in ("docker", "podman") and bool(image))
     minutes = config.reproduce.time_limit_minutes or made.limit_minutes
     return Drive(
         script,
@@ -223,50 +184,26 @@ def _drive(
         {},
         minutes,
         policy,
-        fingerprint(made, folder),
+        prepare.fingerprint(made, folder),
     )
 
 
-def _script(made: Plan, given: Mapping[str, str], path: str) -> str:
+def _script(made: Plan, given: Mapping[str, str], policy: Policy, contained: bool) -> str:
     """What a person would type: the config first, then what must win over it, then the start script."""
     lines = ["export NEXP=1"]
     if made.config:
         every = "set -a; " if made.config.endswith(".env") else ""
         lines += [f"{every}source {shlex.quote('./' + made.config)}; set +a"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
-    lines += [f"export PATH={shlex.quote(path)}"] if path and made.image.kind == "none" else []
+    if contained:
+        # Nobody starts a container for the bare contract: the broker is asked for one that sees what the script names.
+        words = ["docker", "run", "--rm", *(f"--env={name}" for name in {**made.exports, **given})]
+        words += [f"--volume={path}:{path}" for path in (*policy.read, *policy.write)]
+        return "\n".join([*lines, shlex.join(["exec", *words, policy.image, "bash", made.start[-1]])]) + "\n"
+    lines += [f"export PATH={shlex.quote(policy.programs[0])}/bin:$PATH"] if policy.programs else []
     # Inside of our own job their batch script is no job script any more: its #SBATCH lines are comments.
     lines += [f"exec bash {shlex.quote(made.start[-1])}"]
     return "\n".join(lines) + "\n"
-
-
-def _workdir(folder: Folder) -> str:
-    """Where the image has the code: the last WORKDIR of its Dockerfile."""
-    found = re.findall(r"(?mi)^\s*WORKDIR\s+(/\S*)", folder.text("Dockerfile"))
-    return found[-1].rstrip("/") if found else "/workspace/code"
-
-
-def _programs(config: Config, system: System, made: Plan, folder: Folder) -> tuple[str, ...]:
-    """A virtual environment for code that brings requirements but no container here, with the Python it is of."""
-    if system.engine != "process" or "requirements.txt" not in folder.names():
-        return ()
-    requirements = environment.read_requirements(folder.place / "requirements.txt")
-    if not requirements:
-        return ()
-    venv = environment.environment(config.root, requirements, cpu_only=system.gpus_per_node == 0)
-    return (str(venv.absolute()), *drive.python())
-
-
-def _image(engine: str, made: Plan, tree: Path) -> None:
-    """Build or pull what is not there yet."""
-    asked = [engine, "image", "inspect", made.image.reference]
-    if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
-        return
-    for words in made.image.commands(str(tree)):
-        print(f"+ {shlex.join(words)}", file=sys.stderr)
-        if subprocess.run([engine, *words[1:]], check=False).returncode:
-            thing = f"no image for {made.submitter}/{made.benchmark}"
-            raise BadEnvironment(thing, made.image.reference, "the command failed", shlex.join(words))
 
 
 def _collect(made: Plan, place: Path, settings: Drive, started: str) -> dict[str, Any]:

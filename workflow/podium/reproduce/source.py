@@ -66,9 +66,9 @@ def patterns(submitter: str | None, system: str | None, benchmark: str | None) -
 
 
 def _wanted(name: str, wanted: Iterable[str]) -> bool:
-    """Whether a path, or one without its first folder (an archive's own), is among the wanted."""
-    inner = name.partition("/")[2]
-    return any(fnmatch.fnmatchcase(name, item) or fnmatch.fnmatchcase(inner, item) for item in wanted)
+    """Whether a path is among the wanted: as it is, without an archive's own folder, or as of one submitter alone."""
+    ways = (name, name.partition("/")[2], f"./{name}")
+    return any(fnmatch.fnmatchcase(way, item) for way in ways for item in wanted)
 
 
 def _checked(name: str, source: str) -> PurePosixPath:

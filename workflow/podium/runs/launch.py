@@ -44,7 +44,7 @@ def made_with(config: Config, wanted: Plan) -> Made:
     data = plan.data_folder(config, wanted.dataset)
     content = _checked_data(config, wanted)
     # What a log carries or was made with.
-    who = (*asdict(config.submission).values(), wanted.system.name)
+    who = (*asdict(config.submission).values(), wanted.system.name, *wanted.result.environment.items())
     fingerprint = files.hash_json((image.reference, content.sha256, wanted.result.config, *who))
     return Made(engine, image, data, content, fingerprint)
 

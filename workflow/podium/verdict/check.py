@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podium import config as configuration
-from podium import files, plan
-from podium.config import Config
+from podium import files
+from podium.arguments import DEFAULT_CONFIG
 from podium.errors import FINDINGS, GOOD, BadInput, Findings
 
-if TYPE_CHECKING:  # the rest is imported where it is used, so that --help is quick
+if TYPE_CHECKING:  # the rest is imported where it is used: --help is quick, and a tree needs no config
+    from podium.config import Config
+    from podium.plan import Plan
     from podium.verdict.submission import Submission
     from podium.verdict.tree import Tree
 
 
-def check_result(config: Config, wanted: plan.Plan) -> dict[str, Any]:
+def check_result(config: Config, wanted: Plan) -> dict[str, Any]:
     """Check each log of a result of the work root and the result as a whole; writes the verdict."""
     from podium.verdict import attempts
 
@@ -106,25 +107,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """`podium check [TREE]` or `podium check --system S --benchmark B`: status 1 where anything is found."""
-    if args.system and args.benchmark:
-        return _main_result(args)
     from podium.verdict import rounds
+
+    if args.tree is None or args.config is not DEFAULT_CONFIG or (args.system and args.benchmark):
+        return _main_configured(args)
+    return _main_tree(args, args.tree, rounds.of(args, args.tree), None)
+
+
+def _main_configured(args: argparse.Namespace) -> int:
+    """What a config is asked for: a result of its work root, the tree that it packs, or its pinned checker."""
+    from podium import config as configuration
+    from podium import plan
+    from podium.verdict import rounds
+    from podium.verdict.official import unmodified
+
+    config = configuration.load(args.config)
+    if args.system and args.benchmark:
+        return _main_result(args, config, plan.of(config, args.system, args.benchmark))
+    if args.tree is None and config.inhouse:
+        return _main_inhouse(args, config)
+    unmodified.version(config.checker_version)
+    if args.tree is None:
+        return _main_tree(args, plan.tree_folder(config), args.round or config.submission.round, config.root)
+    return _main_tree(args, args.tree, rounds.of(args, args.tree), config.root)
+
+
+def _main_tree(args: argparse.Namespace, path: Path, round: str, root: Path | None) -> int:
+    """A tree or a part of one; what is known of its logs is kept below the work root, if there is one."""
     from podium.verdict.answer import table
     from podium.verdict.reading import cache
 
-    config = None
-    if args.tree is None and (own := configuration.load(args.config)).inhouse:
-        return _main_inhouse(args, own)
-    if args.tree is None or args.config is not configuration.DEFAULT:
-        from podium.verdict.official import unmodified
-
-        config = configuration.load(args.config)
-        unmodified.version(config.checker_version)
-    root = config.root if config else None
-    if args.tree is None:
-        path, round = plan.tree_folder(config), args.round or config.submission.round
-    else:
-        path, round = args.tree, rounds.of(args, args.tree)
     seen = _look(path, round, args.submitter, root)
     answer = seen.answer
     if args.checker:
@@ -171,9 +183,8 @@ def _main_inhouse(args: argparse.Namespace, config: Config) -> int:
     return GOOD
 
 
-def _main_result(args: argparse.Namespace) -> int:
-    config = configuration.load(args.config)
-    answer = check_result(config, plan.of(config, args.system, args.benchmark))
+def _main_result(args: argparse.Namespace, config: Config, wanted: Plan) -> int:
+    answer = check_result(config, wanted)
     thing = f"{args.system}/{args.benchmark}"
     good = answer["verdict"] == "compliant"
     if args.json:

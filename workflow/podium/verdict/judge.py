@@ -5,7 +5,6 @@ Where the checker would stop with a traceback the result has no official answer,
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -171,6 +170,8 @@ def _rehearsals(result: Result, known: Mapping[Path, Digest]) -> list[Finding]:
 
 def _skipped(result: Result, known: Mapping[Path, Digest], round: str, division: str) -> Verdict:
     """A folder whose name is no benchmark of the round: the checker says so in a warning and goes on."""
+    import difflib  # which few trees need
+
     allowed = get_allowed_benchmarks("training", round)
     near = difflib.get_close_matches(result.benchmark, allowed, n=1)
     level = ERROR if result.logs else WARNING

@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from podium import config as configuration
+from podium import arguments
 from podium.errors import BadInput
 
 FOLDER = re.compile(r"(?:^|_)v(\d+\.\d+)$")  # v3.0, training_results_v3.0
@@ -17,7 +17,7 @@ def argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--round", help="the ruleset, like 3.1.0 (default: that of a folder named like v3.1, else that of the config)"
     )
-    configuration.argument(parser)
+    arguments.config(parser)
 
 
 def of(args: argparse.Namespace, tree: Path) -> str:
@@ -28,6 +28,8 @@ def of(args: argparse.Namespace, tree: Path) -> str:
     for folder in (place, *place.parents):
         if name := FOLDER.search(folder.name):
             return checked(f"{name[1]}.0")
+    from podium import config as configuration  # not read where the round is given
+
     return checked(configuration.load(args.config).submission.round)
 
 

@@ -15,16 +15,21 @@ FILES = {"apptainer": "sif", "enroot": "sqsh"}
 ORDER = ("docker", "podman", "apptainer", "enroot")
 
 
-def builder(wanted: str, implementation: Path) -> str:
+def builder(wanted: str, implementation: Path, taken: str | None = None) -> str:
     """The engine that builds: the wanted one; for `apptainer` and `enroot`, which run files, one that can export them.
 
     `auto` takes the first of docker and podman that answers, and `process` where none does or there is no Dockerfile.
+    `taken` is an image that somebody else built, which takes no Dockerfile but an engine for containers.
     Raises BadInput without a Dockerfile where one is needed, BadEnvironment where no engine can build.
     """
     dockerfile = implementation / "Dockerfile"
-    if wanted == "process":
+    if wanted == "process" and not taken:
         return wanted
-    if not dockerfile.is_file():
+    if wanted == "process":
+        raise BadInput(
+            f"engine process runs no image: {taken}", "an engine for containers", wanted, "see config/README.md"
+        )
+    if not taken and not dockerfile.is_file():
         if wanted == "auto":
             return _told(wanted, "process", f"{implementation} has no Dockerfile")
         raise BadInput(
@@ -42,7 +47,7 @@ def builder(wanted: str, implementation: Path) -> str:
             return _told(wanted, name, f"{found.why}, version {found.version}")
         why[name] = found.why
     reasons = "; ".join(f"{name}: {reason}" for name, reason in why.items())
-    if wanted == "auto":
+    if wanted == "auto" and not taken:
         return _told(wanted, "process", reasons)
     raise BadEnvironment(
         f"no engine can build for engine {wanted}",
