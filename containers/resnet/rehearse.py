@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from common.contract import read_settings
 from common.rehearsal import Rehearsal, open_log, prepare
-from train import Settings, blocks, check, run
+from settings import Settings, blocks, check
+from train import run
 
 TRAIN_SECONDS, EVAL_SECONDS = 20.0, 2.0  # of an epoch and an evaluation; about what eight H200 need
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from common.contract import read_settings
 from common.rehearsal import Rehearsal, open_log, prepare
-from train import Settings, check, run
+from settings import Settings, check
+from train import run
 
 # Seconds of an epoch and of an evaluation, about what eight H200 need; and the evaluation that meets the target, so
 # that it comes after 393 thousand samples where an epoch has all 168 cases.

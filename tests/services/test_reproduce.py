@@ -23,11 +23,13 @@ def test_a_result_in_slurm_style_is_run_again_by_slurm(slurm_alone, tmp_path, ca
     assert "it checks another site" in calls
 
 
-def test_a_result_in_docker_style_is_built_and_run_again_by_docker(docker, base, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("style", ["docker", "plain"])
+def test_a_result_is_built_and_run_again_by_docker(docker, base, tmp_path, capsys, monkeypatch, style):
     monkeypatch.setenv("DOCKER_HOST", docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip())
-    words = published.words(tmp_path, "docker", 720, engine="docker")
-    for path in (tmp_path / "round").rglob("Dockerfile"):
-        path.write_text(f"FROM {base}\nWORKDIR /workspace/image_classification\nCOPY . .\n")
+    words = published.words(tmp_path, style, 720, engine="docker")
+    for script in (tmp_path / "round").rglob("train.sh"):
+        text = f"FROM {base}\nWORKDIR /workspace/image_classification\nCOPY . .\n"
+        (script.parent / "Dockerfile").write_text(text)
     try:
         status = cli.main(words)
     finally:

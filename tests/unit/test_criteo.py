@@ -70,7 +70,7 @@ def plain(first: int, after: int, skipped: int = 0, most: int | None = None) -> 
 
 def test_rows_have_label_numbers_and_ids_of_one_sample(prepared):
     folder, counts = prepared
-    assert counts == {"train_samples": sum(SAMPLES[:-1]), "val_samples": 20, "test_samples": SAMPLES[-1] - 20}
+    assert counts == {"train_samples": sum(SAMPLES[:-1]), "eval_samples": 20, "test_samples": SAMPLES[-1] - 20}
     assert (folder / "train_data.bin").read_bytes() == plain(0, 23)
     assert (folder / "val_data.bin").read_bytes() == plain(23, 24, most=20)
     assert (folder / "test_data.bin").read_bytes() == plain(23, 24, skipped=20)
@@ -108,7 +108,7 @@ def test_days_that_are_done_are_not_written_again(made, prepared, tmp_path, monk
 
 def test_take_takes_the_first_samples_of_each_day(made, tmp_path):
     counts = criteo.prepare(Job(made, "hugectr", tmp_path, {"take": 4}))
-    assert counts == {"train_samples": 92, "val_samples": 2, "test_samples": 2}
+    assert counts == {"train_samples": 92, "eval_samples": 2, "test_samples": 2}
     assert criteo.invariants(tmp_path, "hugectr", counts) == []
     assert (tmp_path / "train_data.bin").read_bytes()[: 4 * 912] == plain(0, 1, most=4)
 

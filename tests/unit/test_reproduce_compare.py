@@ -78,6 +78,12 @@ def test_another_training_is_not_comparable(tmp_path, why, change):
     assert why in " ".join(found.reasons)
 
 
+def test_the_reference_points_say_nothing_where_theirs_do_not_hold_them_either(tmp_path):
+    other = side(tmp_path / "theirs", 600, (8, 8, 9, 8, 8), seed=9)
+    found = compare.compare(other, side(tmp_path / "mine", 600, (8, 9, 8)), "resnet", published.ROUND, 0.03, 0.95)
+    assert (found.verdict, found.rcp["answer"]) == ("reproduced", "fail")
+
+
 def test_one_run_of_mine_is_judged_with_the_spread_of_theirs(tmp_path):
     assert verdict(tmp_path, side(tmp_path / "mine", 600, (36,))).verdict == "reproduced"
     assert verdict(tmp_path, side(tmp_path / "slow", 720, (36,))).verdict == "slower"

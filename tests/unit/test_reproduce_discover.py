@@ -104,6 +104,20 @@ def test_a_wrapper_names_the_code_and_the_config_that_it_starts(tmp_path):
     assert (item.style.name, item.style.config, item.code.name) == ("wrapper", "config_one.sh", "mxnet")
 
 
+def test_a_wrapper_may_start_the_bare_contract_beside_it(tmp_path):
+    home = tmp_path / "acme/benchmarks/resnet/implementations"
+    put(home / "resnet", run_and_time__sh="python train.py\n", requirements__txt="numpy\n",
+        Dockerfile="ARG BASE\nFROM ${BASE}\n")  # fmt: skip
+    put(home / "resnet/configs", tiny__env="A=1\n")
+    put(home / "host", run_and_time__sh='cd "$(dirname "$0")/../resnet"\n. configs/tiny.env\nexec ./run_and_time.sh\n')
+    wrapper = found(tmp_path)["acme/benchmarks/resnet/implementations/host"]
+    assert (wrapper.style.name, wrapper.code.name, wrapper.style.config) == ("wrapper", "resnet", "configs/tiny.env")
+    code = found(tmp_path)["acme/benchmarks/resnet/implementations/resnet"]
+    for item in (wrapper, code):
+        assert (item.refused, item.style.engine) == ("", "process")
+        assert "leaves its base open" in item.style.notes[-1]
+
+
 def test_a_folder_that_only_names_a_system_stands_for_the_code_beside_it(tmp_path):
     published.code(tmp_path, "docker")
     put(tmp_path / "acme/benchmarks/resnet/implementations/two", README__md="our system")

@@ -26,7 +26,9 @@ def directives(text: str) -> list[str]:
 
 def test_the_script_says_everything_that_the_site_asks_for():
     site = Options(account="acc", partition="gpu", qos="high", reservation="mlperf", constraint="h100", memory="0")
-    text = sbatch.script(job(gpus=8, nodes=2, tasks=8, threads=12, minutes=59.5, avoid=("n7",)), site, "pmix", None)
+    text = sbatch.script(
+        job(gpus=8, nodes=2, tasks=8, threads=12, minutes=59.5, avoid=("n7",)), site, ("pmix", "none"), None
+    )
     assert directives(text) == [
         "--job-name=podium-resnet-0-abc",
         "--nodes=2",
@@ -47,11 +49,13 @@ def test_the_script_says_everything_that_the_site_asks_for():
         "--constraint=h100",
         "--exclude=n7",
     ]
-    assert "srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --gpus-per-node=8 --mpi=pmix" in text
+    numbers = "srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --gpus-per-node=8"
+    assert f"{numbers} --kill-on-bad-exit=1 --mpi=$mpi" in text
+    assert 'for mpi in pmix none; do srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi="$mpi" true' in text
 
 
 def test_gres_takes_the_place_of_gpus_and_the_configuration_of_slurm_is_kept():
-    text = sbatch.script(job(gpus=8), Options(gres="gpu:h100:8", exclusive=False), None, "/etc/other/slurm.conf")
+    text = sbatch.script(job(gpus=8), Options(gres="gpu:h100:8", exclusive=False), (), "/etc/other/slurm.conf")
     assert "--gres=gpu:h100:8" in directives(text) and "--exclusive" not in directives(text)
     assert "--gpus-per-node" not in text and "--mpi" not in text
     assert "export SLURM_CONF=/etc/other/slurm.conf" in text
@@ -61,7 +65,7 @@ def test_gres_takes_the_place_of_gpus_and_the_configuration_of_slurm_is_kept():
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_the_script_is_bash(nodes, after, tmp_path):
     path = tmp_path / "job.sh"
-    path.write_text(sbatch.script(job(Path("/work/with space/100%"), nodes=nodes, after=after), Options(), None, None))
+    path.write_text(sbatch.script(job(Path("/work/with space/100%"), nodes=nodes, after=after), Options(), (), None))
     assert subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=True).stderr == ""
     assert "--output=/work/with space/100%%/output.log" in path.read_text()
 
@@ -80,15 +84,14 @@ def test_what_the_script_decides_is_refused_with_the_reason(word):
 )
 def test_everything_else_is_passed_on(word):
     sbatch.check(Options(extra=(word,)), "config.yaml: systems.x")
-    assert word in directives(sbatch.script(job(), Options(extra=(word,)), None, None))
+    assert word in directives(sbatch.script(job(), Options(extra=(word,)), (), None))
 
 
-def test_the_best_type_of_mpi_is_chosen():
+def test_the_types_of_mpi_are_tried_best_first():
     old = "MPI plugin types are...\n\tpmix\n\tnone\n\tpmi2\nspecific pmix plugin versions available: pmix_v4\n"
-    assert sbatch.mpi_type(old) == "pmix"
-    assert sbatch.mpi_type("srun: MPI types are...\nsrun: cray_shasta\nsrun: pmi2\nsrun: none\n") == "pmi2"
-    assert sbatch.mpi_type("MPI plugin types are...\n\tnone\n") is None
-    assert sbatch.mpi_type("srun: error: no such option") is None
+    assert sbatch.mpi_types(old) == ("pmix", "pmi2", "none")
+    assert sbatch.mpi_types("srun: MPI types are...\nsrun: cray_shasta\nsrun: pmi2\nsrun: none\n") == ("pmi2", "none")
+    assert sbatch.mpi_types("srun: error: no such option") == ()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def test_states_mean_what_slurm_means_by_them(word, phase, cause):
 def test_any_answer_can_be_read(answer):
     sacct.rows(answer)
     sbatch.job_number(answer)
-    sbatch.mpi_type(answer)
+    sbatch.mpi_types(answer)
 
 
 def test_jobs_of_others_and_lines_of_the_site_are_passed_over():
@@ -221,8 +224,13 @@ def test_the_options_of_a_system_are_those_of_the_config():
 
 def test_what_comes_before_stands_between_the_claim_and_the_training():
     tried = job(nodes=2, tasks=2, before=("look",), trial=lambda cores, gpus: ["all-reduce", "@RANK@"])
-    lines = sbatch.script(tried, Options(), None, None).splitlines()
+    lines = sbatch.script(tried, Options(), (), None).splitlines()
     steps = [line for line in lines if line.startswith("srun ")]
     assert steps[0].startswith("srun --nodes=2 --ntasks=2 --ntasks-per-node=1 look </dev/null || { echo 66")
     text = "\n".join(lines)
     assert text.index("ln -s") < text.index("look") < text.index("all-reduce") < text.index("it'\"'\"'s")
+
+
+def test_a_container_is_tidied_up_by_the_name_that_its_task_gave_it():
+    text = sbatch.script(job(nodes=2, after=(("docker", "rm", "podium-x-@RANK@"),)), Options(), (), None)
+    assert "docker rm podium-x-$RANK >/dev/null" in text

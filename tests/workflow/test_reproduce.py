@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 import published
 from podium import cli, files
+from support import snakemake
 
 HOME = Path("work", "reproduce", "acme", "one", "resnet")
 
@@ -86,3 +88,14 @@ def test_logs_that_are_there_are_compared_without_running_anything(tmp_path, cap
     status = cli.main([*words, "--mine", str(mine)])
     assert (status, json.loads(capsys.readouterr().out)["verdict"]) == (1, "slower")
     assert not (tmp_path / HOME / "0").exists()
+
+
+def test_the_workflow_reproduces_what_the_config_lists_and_a_slower_result_is_an_answer(tmp_path):
+    published.words(tmp_path, "plain", 720)
+    path = tmp_path / "podium.yaml"
+    value = yaml.safe_load(path.read_text())
+    wanted = {"source": str(tmp_path / "round"), "submitter": "acme", "system": "one", "benchmark": "resnet"}
+    value["reproduce"] |= {"results": [wanted | {"round": published.ROUND}], "agreed": True}
+    path.write_text(yaml.safe_dump(value))
+    snakemake(path, "--", "reproduce")
+    assert files.read_json(tmp_path / HOME / "comparison.json")["verdict"] == "slower"

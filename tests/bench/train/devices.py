@@ -58,8 +58,7 @@ def busy(train) -> float:
 
 def settings_of(modules: SimpleNamespace, **changes: object):
     """The settings of the config, which are in the environment."""
-    kind = (modules.settings if hasattr(modules, "settings") else modules.train).Settings
-    return dataclasses.replace(modules.common.contract.read_settings(kind), **changes)
+    return dataclasses.replace(modules.common.contract.read_settings(modules.settings.Settings), **changes)
 
 
 def contract(folder: Path = Path()) -> SimpleNamespace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import tempfile
 import time
@@ -27,14 +28,18 @@ SEQUENCES = 6000
 Row = tuple[str, float, float]
 
 
-def rate(work: Callable[[], object], count: int, repeats: int = 5) -> float:
-    """The best of some rates: `count` a piece of work by the CPU's time for it."""
-    seconds = []
+def rates(count: int, *works: Callable[[], object], repeats: int = 5) -> list[float]:
+    """For each piece of work on `count` samples the best of some rates, by the CPU's time for it.
+
+    They take turns, so that a busy moment of the machine meets all that are compared.
+    """
+    seconds: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
-    return count / min(seconds)
+        for taken, work in zip(seconds, works, strict=True):
+            started = time.process_time()
+            work()
+            taken.append(time.process_time() - started)
+    return [count / min(taken) for taken in seconds]
 
 
 def resnet(modules: SimpleNamespace) -> Iterator[Row]:
@@ -46,11 +51,16 @@ def resnet(modules: SimpleNamespace) -> Iterator[Row]:
         share = modules.data.Share(part=len(encoded))
         train = modules.data.TrainParts(records, share, steps=1, accumulate=1, size=224, min_area=0.05, seed=1)
         evaluation = modules.data.EvalParts(records, share, size=224, short_side=256)
-        plain = rate(lambda: [simplejpeg.decode_jpeg(picture, "RGB") for picture in encoded], len(encoded))
+        plain, training, evaluating = rates(
+            len(encoded),
+            lambda: [simplejpeg.decode_jpeg(picture, "RGB") for picture in encoded],
+            lambda: train[0],
+            lambda: evaluation[0],
+        )
         size = np.mean([len(picture) for picture in encoded]) / 1000
         print(f"bench train: plain libjpeg-turbo decodes {plain:.0f} images/s per core, of {size:.0f} kB")
-        yield "resnet-train-images", rate(lambda: train[0], len(encoded)), INPUT_SHARE * plain
-        yield "resnet-eval-images", rate(lambda: evaluation[0], len(encoded)), INPUT_SHARE * plain
+        yield "resnet-train-images", training, INPUT_SHARE * plain
+        yield "resnet-eval-images", evaluating, INPUT_SHARE * plain
 
 
 def rnnt(modules: SimpleNamespace) -> Iterator[Row]:
@@ -60,11 +70,16 @@ def rnnt(modules: SimpleNamespace) -> Iterator[Row]:
         said = [modules.data.Utterance(path, generated.SECONDS, (0,) * generated.LABELS) for path in paths]
         speech = modules.loader.Speech(said, modules.settings.Settings(), seed=1)
         everyone = tuple(range(len(said)))
-        plain = rate(lambda: [modules.data.read_wav(path) for path in paths], len(paths))
+        plain, training, evaluating = rates(
+            len(paths),
+            lambda: [modules.data.read_wav(path) for path in paths],
+            lambda: speech[modules.loader.Key(1, everyone)],
+            lambda: speech[modules.loader.Key(0, everyone)],
+        )
         print(f"bench train: plain reading decodes {plain:.0f} utterances/s per core, of {generated.SECONDS} s")
         share = FIRST_BAR * PUBLISHED["rnnt"] / WORKERS["rnnt"]
-        yield "rnnt-train-utterances", rate(lambda: speech[modules.loader.Key(1, everyone)], len(said)), share
-        yield "rnnt-eval-utterances", rate(lambda: speech[modules.loader.Key(0, everyone)], len(said)), share
+        yield "rnnt-train-utterances", training, share
+        yield "rnnt-eval-utterances", evaluating, share
 
 
 def unet3d(modules: SimpleNamespace) -> Iterator[Row]:
@@ -73,12 +88,12 @@ def unet3d(modules: SimpleNamespace) -> Iterator[Row]:
         generated.write_cases(Path(place), 2)
         window = (128, 128, 128)
         cases = modules.data.open_cases(Path(place), "train", window)
-        yield "unet3d-foregrounds", rate(lambda: boxes(cases), len(cases)), 1.0
+        yield "unet3d-foregrounds", *rates(len(cases), lambda: boxes(cases)), 1.0
         parts = modules.data.TrainParts(
             cases, part=2, rank=0, size=1, steps=1, accumulate=1, window=window, oversampling=0.4, seed=1
         )
-        crops = rate(lambda: [parts[number] for number in range(20)], 40)
-        yield "unet3d-crops", crops, PUBLISHED["unet3d"] / WORKERS["unet3d"]
+        crops = rates(40, lambda: [parts[number] for number in range(20)])
+        yield "unet3d-crops", *crops, PUBLISHED["unet3d"] / WORKERS["unet3d"]
 
 
 def boxes(cases: list) -> None:
@@ -96,15 +111,15 @@ def bert(modules: SimpleNamespace) -> Iterator[Row]:
         for layout, write in WRITERS.items():
             path = Path(place) / f"{layout}.hdf5"
             write(path, rows)
-            plain = rate(lambda path=path: read_plainly(path), SEQUENCES)
+            works = (functools.partial(read_plainly, path), functools.partial(modules.data.read, path, sizes))
+            plain, read = rates(SEQUENCES, *works)
             print(f"bench train: plain h5py reads {plain:.0f} sequences/s per core, {layout}")
-            read = rate(lambda path=path: modules.data.read(path, sizes), SEQUENCES)
             yield f"bert-read-{layout}", read, READ_SHARE[layout] * plain
         part, count = 56, SEQUENCES // 56
         files = [Path(place) / "fixed.hdf5"]
         parts = modules.loader.TrainParts(files, sizes, modules.loader.Cut(part), seed=1, pack=True)
-        batches = rate(lambda: list(itertools.islice(parts, count)), part * count)
-        yield "bert-packed-sequences", batches, PUBLISHED["bert"]
+        batches = rates(part * count, lambda: list(itertools.islice(parts, count)))
+        yield "bert-packed-sequences", *batches, PUBLISHED["bert"]
 
 
 def read_plainly(path: Path) -> None:

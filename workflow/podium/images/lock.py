@@ -83,6 +83,17 @@ def read(path: Path) -> Image:
     return image
 
 
+def write(path: Path, image: Image) -> None:
+    """Write `image.json`, and a twin that stays where Snakemake deletes it before it calls for a build."""
+    files.write_json(twin(path), image.as_json())
+    files.write_json(path, image.as_json())
+
+
+def twin(path: Path) -> Path:
+    """Where the last lock is remembered: its pushes and exports hold for as long as its inputs do."""
+    return path.with_name(f".{path.name}")
+
+
 def parse(path: Path) -> Image:
     """`image.json` as it stands; raises BadInput where there is none."""
     if not path.exists():

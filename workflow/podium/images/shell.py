@@ -21,7 +21,7 @@ def command(config: Config, wanted: Plan, words: tuple[str, ...], terminal: bool
     engine, image = choose.runner(wanted.system.engine, lock.read(plan.image_file(config, wanted)))
     logs = config.root / "shell" / wanted.benchmark
     logs.mkdir(parents=True, exist_ok=True)
-    data = plan.layout_folder(config, wanted.dataset)
+    data = plan.data_folder(config, wanted.dataset)
     mounts = contract.mounts(data, logs)
     run = engines.Run(
         image=image,

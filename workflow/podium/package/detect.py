@@ -74,7 +74,7 @@ class Detectors:
         first += [r"(?i:fe80|\bf[cd][0-9a-f]{2}|\b2[0-9a-f]{3}):[0-9a-f:]+:", r"\d{12}\.dkr\.ecr\."]
         first += [r"(?i:\.(?:local|internal|intranet|corp|lan|localdomain|private)\b)"]
         first += [
-            r"(?i:(?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*\.[\w.-]+(?::\d+)?[/#])"
+            r"(?i:(?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*\.[\w.-]+(?::\d+|[/#]))"
         ]
         first += [re.escape(name.lstrip(".")) for name in (*names.hosts, *names.users, *names.paths, *names.secrets)]
         first += [re.escape(stem) for stem in _stems(names.hosts)]

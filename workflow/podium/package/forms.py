@@ -50,8 +50,8 @@ PRIVATE_HOST = re.compile(
     r"(?<![\w.@/-])(?:[a-z0-9][a-z0-9-]*\.)+(?:local|internal|intranet|corp|lan|localdomain|private)\b(?!\.\w|\()", re.I
 )
 REGISTRY = re.compile(
-    r"(?<![\w.-])((?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*(?:\.[\w-]+)+(?::\d+)?"
-    r"|\d{12}\.dkr\.ecr\.[\w-]+\.amazonaws\.com)(?=[/#])",
+    r"(?<![\w.-])((?:registry|docker|harbor|nexus|artifactory|gitlab|pypi|conda|mirror)[\w-]*(?:\.[\w-]+)+"
+    r"(?::\d+\b|(?=[/#]))|\d{12}\.dkr\.ecr\.[\w-]+\.amazonaws\.com)",
     re.I,
 )
 PUBLIC_REGISTRIES = re.compile(

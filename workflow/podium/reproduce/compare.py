@@ -94,7 +94,8 @@ def compare(theirs: Side, mine: Side, benchmark: str, round: str, margin: float,
         expected.of(expected.throughput(log) for log in list(side.logs)[:THROUGHPUT_LOGS]) for side in (theirs, mine)
     ]
     outcome = _rcp(mine, benchmark, round, mine_way)
-    obstacles = _obstacles(theirs, mine, benchmark, outcome)
+    held = _passes(_rcp(theirs, benchmark, round, way))
+    obstacles = _obstacles(theirs, mine, benchmark, outcome if held else None)
     verdict, decisive, reasons = _verdict(obstacles, speed, convergence, time)
     slipped, theirs_too = differences.fallbacks(mine.logs), differences.fallbacks(theirs.logs)
     return Comparison(
@@ -152,8 +153,8 @@ def _rcp_facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _obstacles(theirs: Side, mine: Side, benchmark: str, outcome: Outcome) -> list[str]:
-    """What makes any comparison of times void."""
+def _obstacles(theirs: Side, mine: Side, benchmark: str, outcome: Outcome | None) -> list[str]:
+    """What makes any comparison of times void; `outcome` is the RCP test of mine, where theirs passes it."""
     found = []
     if len(theirs.converged) < 2:
         found.append(f"theirs: {len(theirs.converged)} of {len(theirs.logs)} logs tell a converged run, two are needed")
@@ -163,9 +164,13 @@ def _obstacles(theirs: Side, mine: Side, benchmark: str, outcome: Outcome) -> li
     sizes = (theirs.batch_size, mine.batch_size)
     if None not in sizes and sizes[0] != sizes[1]:
         found.append(f"global batch size {sizes[1]}, theirs {sizes[0]}: another batch size converges otherwise")
-    if too_fast := _too_fast(outcome, len(mine.converged)):
+    if outcome and (too_fast := _too_fast(outcome, len(mine.converged))):
         found.append(too_fast)
     return found
+
+
+def _passes(outcome: Outcome) -> bool:
+    return outcome.answer is not None and outcome.answer.passed
 
 
 def _too_fast(outcome: Outcome, runs: int) -> str:

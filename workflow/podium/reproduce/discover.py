@@ -18,6 +18,7 @@ from podium.errors import BadInput
 from podium.reproduce import image, styles
 from podium.reproduce.folder import Folder, inside
 from podium.reproduce.image import Image
+from podium.reproduce.styles import plain
 from podium.reproduce.styles.style import Style
 from podium.verdict import tree
 
@@ -27,7 +28,7 @@ PARTS = ("scripts", "docker")  # folders beside implementations that are parts o
 DEPTH = 6  # folders below a benchmark's that are looked into
 LARGEST = 256 << 20  # bytes of a result log that is read; the longest ever published has 4.1 MB
 CONFIGS = ("config_*.sh", "config*.sh", "*.env")
-PART = re.compile(r"(?:^|_)(common|mounts|data|hpg)(?:[_.]|$)")  # configs that others source
+PART = re.compile(r"(?:^|_)(common|mounts|data|hpg)(?:[_.]|$)")  # in names of files that configs source; hpg: a site
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,10 @@ def implementation(folder: Folder, submitter: str, benchmark: str) -> Implementa
         found = image.NONE
     else:
         found = _image(folder, code, submitter, benchmark)
+    if found.kind == "missing" and ways[0].entry in plain.NAMES and "requirements.txt" in code.names():
+        # The bare contract needs no container: its requirements make a virtual environment.
+        note = f"no image ({found.why}): engine process alone"
+        ways, found = (replace(ways[0], engine="process", notes=(*ways[0].notes, note)),), image.NONE
     return Implementation(submitter, benchmark, folder.path.as_posix(), ways, code, configs, found)
 
 

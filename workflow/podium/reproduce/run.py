@@ -20,6 +20,7 @@ from podium.reproduce.drive import Drive
 from podium.reproduce.folder import Folder
 from podium.reproduce.plan import Plan
 from podium.reproduce.shims.policy import Policy
+from podium.reproduce.styles import plain
 from podium.runs import launchers
 from podium.runs.launchers import ENDED, JOB, OUTPUT, Job
 from podium.verdict.reading import logs
@@ -46,7 +47,9 @@ def check(made: Plan, item: discover.Implementation, system: System) -> None:
     started = made.start[-1].removeprefix("./") if made.start else ""
     style = next((way for way in item.ways if way.entry == started), item.style)
     engines = CONTAINERS[style.engine]
-    if not made.refused and system.engine not in engines:
+    if not made.refused and made.image.kind == "none" and system.engine != "process":
+        reasons.append(f"it has no image: engine process is needed, not {system.engine}")
+    elif not made.refused and system.engine not in engines:
         reasons.append(f"engine {system.engine} cannot run style {made.style}: one of {', '.join(engines)} is needed")
     reasons += [f"{need.variable}: {need.files or 'data'} not at {need.place or 'any place'} ({need.command})"
                 for need in made.data if not need.prepared]  # fmt: skip
@@ -170,7 +173,8 @@ def _drive(
         shims=(str(place / drive.SHIMS), *drive.python()),
         path=f"{programs[0]}/bin:{sandbox.PATH}" if programs else "",
     )
-    script = _script(made, given, policy.path)
+    bare = made.start[-1].removeprefix("./") in plain.NAMES and "docker" not in folder.code(made.start[-1])
+    script = _script(made, given, policy, bare and engine in ("docker", "podman") and bool(image))
     minutes = config.reproduce.time_limit_minutes or made.limit_minutes
     return Drive(
         script,
@@ -184,14 +188,19 @@ def _drive(
     )
 
 
-def _script(made: Plan, given: Mapping[str, str], path: str) -> str:
+def _script(made: Plan, given: Mapping[str, str], policy: Policy, contained: bool) -> str:
     """What a person would type: the config first, then what must win over it, then the start script."""
     lines = ["export NEXP=1"]
     if made.config:
         every = "set -a; " if made.config.endswith(".env") else ""
         lines += [f"{every}source {shlex.quote('./' + made.config)}; set +a"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
-    lines += [f"export PATH={shlex.quote(path)}"] if path and made.image.kind == "none" else []
+    if contained:
+        # Nobody starts a container for the bare contract: the broker is asked for one that sees what the script names.
+        words = ["docker", "run", "--rm", *(f"--env={name}" for name in {**made.exports, **given})]
+        words += [f"--volume={path}:{path}" for path in (*policy.read, *policy.write)]
+        return "\n".join([*lines, shlex.join(["exec", *words, policy.image, "bash", made.start[-1]])]) + "\n"
+    lines += [f"export PATH={shlex.quote(policy.programs[0])}/bin:$PATH"] if policy.programs else []
     # Inside of our own job their batch script is no job script any more: its #SBATCH lines are comments.
     lines += [f"exec bash {shlex.quote(made.start[-1])}"]
     return "\n".join(lines) + "\n"

@@ -36,7 +36,7 @@ def prepare(job: Job) -> dict[str, Any]:
     if not isinstance(evaluated, int) or isinstance(evaluated, bool) or not 0 < evaluated <= counts[-1]:
         expected = f"a whole number from 1 to {counts[-1]}, the samples of the last day"
         raise BadInput("parameter eval_samples", expected, repr(evaluated), "podium prepare --help")
-    samples = {"train": sum(counts[:-1]), "val": evaluated, "test": counts[-1] - evaluated}
+    samples = {"train": sum(counts[:-1]), "eval": evaluated, "test": counts[-1] - evaluated}
     files.need_space(job.to, sum(counts) * rows.BYTES - rows.there(job.to), f"the rows in {job.to}")
     parts = rows.parts(found, counts, evaluated)
     with runner(job.workers) as run:

@@ -28,11 +28,12 @@ def rederive(sample: Sample) -> Again:
             for row, content in enumerate(wanted, start):
                 name, place = "train", first + row
                 if last:
-                    evaluated = counts["val_samples"]
-                    name, place = ("val", row) if row < evaluated else ("test", row - evaluated)
-                if _row(rows.path_of(sample.folder, name), place) != content:
+                    evaluated = counts["eval_samples"]
+                    name, place = ("eval", row) if row < evaluated else ("test", row - evaluated)
+                path = rows.path_of(sample.folder, name)
+                if _row(path, place) != content:
                     expected = f"sample {row} of day {number} in row {place}"
-                    problems.append(f"{name}_data.bin: expected {expected}, found another")
+                    problems.append(f"{path.name}: expected {expected}, found another")
             items += len(wanted)
         first += total
     return Again(items, problems)

@@ -12,7 +12,7 @@ from podium import config as configuration
 from podium import files
 from podium.data.criteo import days, rows
 
-NAMES = ("train", "val", "test")
+NAMES = ("train", "eval", "test")
 
 
 def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str]:
@@ -20,7 +20,7 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
     numbers and its ids; of the whole set the published md5.
     """
     facts = configuration.catalog("datasets/criteo")["published"]
-    whole = (counts["train_samples"], counts["val_samples"]) == (facts["train_samples"], facts["eval_samples"])
+    whole = all(counts[name] == facts[name] for name in ("train_samples", "eval_samples"))
     problems = []
     for name in NAMES:
         path, expected = rows.path_of(folder, name), counts[f"{name}_samples"]

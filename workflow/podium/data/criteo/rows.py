@@ -39,8 +39,8 @@ class Part:
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """The file of `train`, `val` or `test`."""
-    return folder / f"{name}_data.bin"
+    """The file of the `train`, `eval` or `test` samples; HugeCTR calls the second one val."""
+    return folder / f"{'val' if name == 'eval' else name}_data.bin"
 
 
 def parts(found: Sequence[days.Day], counts: Sequence[int], evaluated: int) -> list[Part]:
@@ -50,7 +50,7 @@ def parts(found: Sequence[days.Day], counts: Sequence[int], evaluated: int) -> l
         made.append(Part(day, 0, count, "train", first))
         first += count
     last = found[-1]
-    return [*made, Part(last, 0, evaluated, "val", 0), Part(last, evaluated, counts[-1], "test", 0)]
+    return [*made, Part(last, 0, evaluated, "eval", 0), Part(last, evaluated, counts[-1], "test", 0)]
 
 
 def write(part: Part, to: Path) -> None:

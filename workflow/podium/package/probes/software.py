@@ -42,6 +42,6 @@ def libraries(packages: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def scheduler(text: str) -> dict[str, str]:
-    """`sinfo --version`: "slurm 22.05.8"."""
-    found = re.match(r"slurm (\S+)", text)
+    """`sinfo --version`: "slurm 22.05.8", or "slurm-wlm 22.05.8" of Debian."""
+    found = re.match(r"slurm(?:-wlm)? (\S+)", text)
     return {"slurm": found[1]} if found else {}

@@ -10,12 +10,12 @@ import difflib
 import re
 
 from podium.reproduce.folder import Folder
-from podium.reproduce.styles import apptainer, docker, slurm
+from podium.reproduce.styles import apptainer, docker, plain, slurm
 from podium.reproduce.styles.style import Style
 
-CHANGE = re.compile(r"(?m)^\s*cd\s+[\"']?(\.\.[^\s;&\"']*)")
-CONFIG = re.compile(r"(?m)^\s*(?:source|\.)\s+[\"']?(?:\./)?(\S*config\S*\.sh)")
-ENTRY = re.compile(r"run_with_docker\w*\.sh|run\S*\.sub|run\.slurm")
+CHANGE = re.compile(r"(?m)^\s*cd\s+[\"']?(?:\$\(dirname[^)]*\)/)?(\.\.[^\s;&\"']*)")
+CONFIG = re.compile(r"(?m)^\s*(?:source|\.)\s+[\"']?(?:\./)?(\S*config\S*\.(?:sh|env))")
+ENTRY = re.compile(r"run_with_docker\w*\.sh|run\S*\.sub|run\.slurm|run_and_time\.sh")
 CODE = (docker, slurm, apptainer)
 
 
@@ -35,7 +35,7 @@ def _named(folder: Folder, words: str, place: str) -> Style | None:
     if target is None:
         return Style("wrapper", target=place, refused=f"it changes to {place}, which is not in the tree")
     entry = ENTRY.search(words)
-    ways = _code(target)
+    ways = _code(target) or [found for found in (plain.detect(target),) if found]
     way = next((item for item in ways if entry and item.entry == entry[0]), ways[0] if ways else None)
     if way is None:
         return None
@@ -45,6 +45,8 @@ def _named(folder: Folder, words: str, place: str) -> Style | None:
 
 def _beside(folder: Folder) -> Style | None:
     """It only names the system: the code is the folder beside it whose configs are named most like it."""
+    if folder.matching("*.py"):
+        return None  # code of its own
     above = folder.at("..")
     beside = [item for item in above.folders() if item.path != folder.path and _code(item)] if above else []
     if not beside:

@@ -75,12 +75,13 @@ def check(options: Options, place: str) -> None:
             )
 
 
-def script(job: Job, options: Options, mpi: str | None, config: str | None) -> str:
-    """The script. `mpi` is the type for srun (None: not said), `config` the SLURM_CONF that its commands must keep.
+def script(job: Job, options: Options, mpi: Sequence[str], config: str | None) -> str:
+    """The script. Of the types `mpi`, srun takes the first that works (none given: its default); `config` is the
+    SLURM_CONF that its commands must keep.
 
     It claims the attempt first: of two jobs of one attempt (an sbatch whose answer was lost) only one ever runs it.
     """
-    task = ["bash", "-c", _task(job), "task", *job.command((), range(job.gpus))]
+    step = _step(job, options, mpi, job.command((), range(job.gpus)))
     return "\n".join(
         [
             "#!/usr/bin/env bash",
@@ -96,7 +97,7 @@ def script(job: Job, options: Options, mpi: str | None, config: str | None) -> s
             f'scontrol show hostnames "$SLURM_JOB_NODELIST" >{NODES}',
             *_before(job, options, mpi),
             f"trap 'date >{TOLD}; kill -TERM \"$step\"' TERM",
-            f"{shlex.join([*_step(job, options, mpi), *task])} </dev/null &",
+            f"{step} </dev/null &",
             "step=$!",
             'wait "$step"; status=$?',
             'while kill -0 "$step" 2>/dev/null; do wait "$step"; status=$?; done',
@@ -131,19 +132,26 @@ def _task(job: Job) -> str:
     if not job.after:
         return "\n".join([*named, 'exec "${words[@]}"'])
     tidy = [f"{shlex.join(words)} >/dev/null 2>&1" for words in job.after]
+    for name in RANKS:  # a container's name has its rank
+        tidy = [line.replace(f"@{name}@", f"${name}") for line in tidy]
     ended = ['"${words[@]}" &', "run=$!", "trap 'kill -TERM \"$run\"' TERM", 'wait "$run"; status=$?']
     ended += ['while kill -0 "$run" 2>/dev/null; do wait "$run"; status=$?; done', *tidy, 'exit "$status"']
     return "\n".join([*named, *ended])
 
 
-def _before(job: Job, options: Options, mpi: str | None) -> list[str]:
+def _before(job: Job, options: Options, mpi: Sequence[str]) -> list[str]:
     """What is run on each node first, and by all tasks together: where it fails on one, nothing begins."""
     unfit = f"{{ echo {UNFIT} >{STATUS}.new && mv {STATUS}.new {STATUS}; exit {UNFIT}; }}"
     once = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
-    steps = [[*once, *job.before]] if job.before else []
-    if job.trial:
-        steps.append([*_step(job, options, mpi), "bash", "-c", _task(job), "task", *job.trial((), range(job.gpus))])
-    return [f"{shlex.join(words)} </dev/null || {unfit}" for words in steps]
+    # srun lists types of MPI whose libraries are not there: only trying tells.
+    lines = (
+        [f'for mpi in {shlex.join(mpi)}; do {shlex.join(once)} --mpi="$mpi" true 2>/dev/null && break; done']
+        if mpi
+        else []
+    )
+    steps = [shlex.join([*once, *job.before])] if job.before else []
+    steps += [_step(job, options, mpi, job.trial((), range(job.gpus)))] if job.trial else []
+    return [*lines, *(f"{step} </dev/null || {unfit}" for step in steps)]
 
 
 def _directives(job: Job, options: Options) -> list[str]:
@@ -169,25 +177,26 @@ def _directives(job: Job, options: Options) -> list[str]:
     ]
 
 
-def _step(job: Job, options: Options, mpi: str | None) -> list[str]:
+def _step(job: Job, options: Options, mpi: Sequence[str], command: Sequence[str]) -> str:
     """`srun` with every number said again: what it takes over from the allocation differs between versions of Slurm."""
-    return [
+    words = [
         "srun",
         f"--nodes={job.nodes}",
         f"--ntasks={job.nodes * job.tasks}",
         f"--ntasks-per-node={job.tasks}",
         f"--cpus-per-task={job.threads}",
         *([f"--gres={options.gres}"] if options.gres else [f"--gpus-per-node={job.gpus}"] if job.gpus else []),
-        *([f"--mpi={mpi}"] if mpi else []),
         "--kill-on-bad-exit=1",
         *job.flags,
     ]
+    task = shlex.join(["bash", "-c", _task(job), "task", *command])
+    return f"{shlex.join(words)}{' --mpi=$mpi' if mpi else ''} {task}"
 
 
-def mpi_type(listed: str) -> str | None:
-    """The best type of `srun --mpi=list` for ranks of one training: pmix, else pmi2, else Slurm's default (None)."""
+def mpi_types(listed: str) -> tuple[str, ...]:
+    """The types of `srun --mpi=list` that ranks of one training may have, the best first."""
     words = re.findall(r"^(?:srun:)?\s*(\w+)\s*$", listed, re.MULTILINE)
-    return next((name for name in ("pmix", "pmi2") if name in words), None)
+    return tuple(name for name in ("pmix", "pmi2", "none") if name in words)
 
 
 def job_number(answer: str) -> str | None:

@@ -66,7 +66,7 @@ class Slurm:
         asked_before = (job.folder / "job.json").exists()
         script = job.folder / SCRIPT
         if not asked_before:
-            mpi = None if job.nodes * job.tasks == 1 else self._mpi()
+            mpi = () if job.nodes * job.tasks == 1 else self._mpi()
             files.write_text(script, sbatch.script(job, self.options, mpi, os.environ.get("SLURM_CONF")))
             store(job, "slurm", None)
         deadline = time.monotonic() + self.options.outage_hours * 3600
@@ -131,11 +131,11 @@ class Slurm:
         found = [row.number for row in sacct.rows(out + past) if row.name == job.name]
         return (found[0] if found else ""), ""
 
-    def _mpi(self) -> str | None:
+    def _mpi(self) -> tuple[str, ...]:
         if self.options.mpi != "auto":
-            return None if self.options.mpi == "default" else self.options.mpi
+            return () if self.options.mpi == "default" else (self.options.mpi,)
         _, out, err = _ask(["srun", "--mpi=list"])
-        return sbatch.mpi_type(out + err)
+        return sbatch.mpi_types(out + err)
 
 
 def _ended(past: State | None) -> State:
