@@ -73,12 +73,12 @@ def reference(packages: Mapping[str, str], python: str, contents: Mapping[str, s
 
 
 def read(path: Path) -> Image:
-    """Read `image.json`; raises BadInput where there is none, or where the image of engine `process` is not the one.
+    """Read `image.json`; raises BadInput without one, or where snapshot or environment are not the locked ones.
 
     A container image is held to its lock by the engine that runs it (`engines.of(name).held(image)`).
     """
     image = parse(path)
-    if image.engine == "process":
+    if image.files:
         _check_snapshot(image, path)
     return image
 
@@ -114,7 +114,7 @@ def _check_snapshot(image: Image, path: Path) -> None:
             f"changed: {', '.join(changed)}",
             "edit the implementation where it comes from, never the snapshot; then podium build",
         )
-    if not (Path(image.venv) / "bin" / "python").exists():
+    if image.engine == "process" and not (Path(image.venv) / "bin" / "python").exists():
         raise BadInput("the image's virtual environment is gone", image.venv, "nothing", f"rm {path} && podium build")
 
 
