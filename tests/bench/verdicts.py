@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -83,9 +84,11 @@ def main() -> int:
         ours = [*podium, str(tree), "--round", ROUND]
         theirs = [sys.executable, "-m", "mlperf_logging.package_checker", tree.name, "training", ROUND]
         subprocess.run(ours, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)  # compiles the modules
-        cold, _ = cpu(ours, here, lambda: shutil.rmtree(here / "cache", ignore_errors=True))
+        # By turns, so that a machine that others use is as busy for the one as for the other.
+        forget = partial(shutil.rmtree, here / "cache", ignore_errors=True)
+        turns = [(cpu(theirs, here, lambda: None, 1)[0], cpu(ours, here, forget, 1)[0]) for _ in range(5)]
+        official, cold = (statistics.median(times) for times in zip(*turns, strict=True))
         warm, warm_wall = cpu(ours, here, lambda: None)
-        official, _ = cpu(theirs, here, lambda: None)
         _, help_wall = cpu([*podium, "--help"], here, lambda: None, repeats=5)
         logs = len(list(tree.rglob("result_*.txt")))
         print(f"bench note: {logs} logs, official {official:.2f} CPU s, cold {cold:.2f}, warm {warm:.2f}")
@@ -99,7 +102,7 @@ def main() -> int:
             costs.append(seconds / megabytes)
             print(f"bench note: a log of {megabytes} MB takes {seconds:.2f} CPU s and {memory:.0f} MB of memory")
     steps = [
-        ("cold-times-faster", official / cold, 12.0, "at least"),
+        ("cold-times-faster", statistics.median(slow / quick for slow, quick in turns), 12.0, "at least"),
         ("warm-seconds", warm_wall, 2.0, "at most"),
         ("cost-of-a-MB-at-100-to-1", costs[-1] / costs[0], 1.5, "at most"),
         ("memory-MB-at-100-MB", memory, 200.0, "at most"),
