@@ -76,7 +76,7 @@ def test_every_result_gets_the_same_words_and_the_same_scaling(heard, path):
         folder = verdict.result.shown()
         said = [oracle.normal(text) for text in verdict.messages]
         told = theirs.messages[folder]
-        if verdict.official != verdict.plain:
+        if verdict.official != verdict.plain or verdict.rcp.way == "train_samples":
             said, told = ([text for text in texts if "RCP" not in text] for texts in (said, told))
         assert said == told
         answer = _default(verdict)

@@ -26,9 +26,13 @@ line INTERVAL_START run_start null
 line POINT_IN_TIME train_samples 512
 line POINT_IN_TIME eval_samples 160
 line INTERVAL_START block_start null '"first_epoch_num": 1, "epoch_count": 1'
-for ((step = 1; step <= ${STEPS:-0}; step++)); do # steps that take STEP_SECONDS, and what somebody planted on top
+extra=0
+[ ! -f extra_sleep ] || read -r extra <extra_sleep || true # what somebody planted on top of each step
+[ "${STEPS:-0}" = 0 ] || exec 9<> <(:) # nothing ever comes from it: to sleep without a process
+for ((step = 1; step <= ${STEPS:-0}; step++)); do
   began=${EPOCHREALTIME/./}
-  sleep "$STEP_SECONDS" $([ ! -f extra_sleep ] || cat extra_sleep)
+  read -rt "$STEP_SECONDS" -u 9 || true
+  [ "$extra" = 0 ] || read -rt "$extra" -u 9 || true
   elapsed=$((${EPOCHREALTIME/./} - began))
   [ -z "${LOG_STEPS:-}" ] || printf '%d.%06d 32 1000000\n' $((elapsed / 1000000)) $((elapsed % 1000000)) >>"$LOGDIR/steps.txt"
   if [ "${STOP_AFTER_SAMPLES:-0}" -gt 0 ] && [ $((32 * step)) -ge "$STOP_AFTER_SAMPLES" ]; then

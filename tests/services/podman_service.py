@@ -37,7 +37,10 @@ def own_store() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="podium-podman-") as place:
         folder = Path(place)
         folder.chmod(0o755)
-        (folder / "containers.conf").write_text(_limits())
+        # Everything that `podman system reset` takes away lies here, and nothing of the machine's own podman.
+        own = f'tmp_dir = "{place}/libpod"\nvolume_path = "{place}/volumes"\n'
+        own += f'[network]\nnetwork_config_dir = "{place}/networks"\n'
+        (folder / "containers.conf").write_text(_limits() + own)
         (folder / "storage.conf").write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{place}/store"\nrunroot = "{place}/run"\n'
         )

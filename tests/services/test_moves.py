@@ -53,6 +53,16 @@ def test_an_image_goes_to_a_registry_and_comes_back_the_same(on_engine, locked, 
     assert "as locked" in capsys.readouterr().out
 
 
+def test_a_lock_that_snakemake_deleted_is_found_again(on_engine, locked):
+    path = plan.image_file(locked, first_plan(locked))
+    image = lock.read(path)
+    path.unlink()
+    log = path.with_name("build.log").stat()
+    assert cli.main(["build", "--offline", "--config", str(locked.path)]) == 0
+    assert lock.read(path) == image and image.digest
+    assert path.with_name("build.log").stat().st_mtime_ns == log.st_mtime_ns, "nothing was to be built"
+
+
 def test_an_image_comes_from_a_file(on_engine, locked):
     made = export.export(locked, first_plan(locked), "tar").exports["tar"]
     image = forget(on_engine, locked)

@@ -14,7 +14,7 @@ from podium.images import build
 from support import SCRIPTED, config_text, first_plan
 
 DOCKERFILE = "ARG BASE\nFROM ${BASE}\nWORKDIR /workspace\nCOPY . .\n"
-NIGHTLY = {"results": [{"system": "host", "benchmark": "resnet", "runs": 2, "samples": 320}]}
+NIGHTLY = {"results": [{"system": "host", "benchmark": "resnet", "runs": 2, "samples": 192}]}
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_bisection_over_docker_images_names_the_first_slow_one(docker, site, cap
     config, source = site
     locks, ids = [], []
     try:
-        for number, extra in enumerate(("0.0", "0.0001", "0.05", "0.0501")):
+        for number, extra in enumerate(("0.0000", "0.0001", "0.15", "0.1501")):
             (source / "extra_sleep").write_text(extra)
             image = build.build(config, first_plan(config), offline=True)
             ids.append(image.id)

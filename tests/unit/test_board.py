@@ -120,7 +120,7 @@ def test_the_first_runs_give_a_forecast_and_the_hours_of_the_rest(tmp_path, work
     ("deadline", "fits", "words"),
     [
         ("2026-05-01T13:00+00:00", True, "they fit"),
-        ("2026-05-01T12:00:00.5+00:00", False, "do NOT fit"),
+        ("2026-05-01T12:00:00.001+00:00", False, "do NOT fit"),
         ("2026-05-01T11:00+00:00", False, "the deadline passed 60 min ago"),
     ],
 )

@@ -53,6 +53,7 @@ def test_a_plan_says_all_that_it_takes(planned):
     assert made.expected.cost == pytest.approx(3 * made.expected.accelerator_hours)
     assert made.lacks == ()
     assert made.commands[-1] == "bash ./run_with_docker.sh"
+    assert "data set imagenet is made small here (source demo), theirs is whole" in made.notes
 
 
 def test_commands_of_a_plan_can_be_pasted_into_a_shell(planned):

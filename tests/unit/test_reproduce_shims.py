@@ -55,6 +55,15 @@ def test_network_memory_and_accelerators_come_from_the_policy():
     assert {"--network=host", "--gpus=all", "--memory=64g"} <= set(outcome.words)
 
 
+def test_accelerators_get_in_and_no_other_device():
+    wanted = "--device /dev/kfd --device /dev/dri --group-add video --gpus=all --shm-size=8g"
+    other = "--device=/dev/sda --device /dev/dri/../sda --runtime=runc"
+    asked = call(f"docker run {wanted} {other} acme/resnet:1 true")
+    words = set(docker.translate(asked, POLICY, Containers()).words)
+    assert {"--device=/dev/kfd", "--device=/dev/dri", "--group-add=video", "--gpus=all", "--shm-size=8g"} <= words
+    assert not any("sda" in word or "runc" in word for word in words)
+
+
 @pytest.mark.parametrize(
     "words",
     [

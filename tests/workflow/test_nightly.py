@@ -19,7 +19,7 @@ from podium.nightly import history
 from podium.runs import ledger
 from support import SCRIPTED, config_text, first_plan
 
-NIGHTLY = {"results": [{"system": "host", "benchmark": "resnet", "runs": 2, "samples": 320}], "smallest_percent": 30}
+NIGHTLY = {"results": [{"system": "host", "benchmark": "resnet", "runs": 2, "samples": 192}], "smallest_percent": 30}
 ARGUMENTS = ("--system", "host", "--benchmark", "resnet")
 
 
@@ -69,7 +69,7 @@ def test_a_planted_slowdown_is_found_within_three_nights_with_the_image_as_what_
     built(config, source, None)
     statuses = [a_night(config, f"2026-11-{day:02}") for day in range(1, 13)]
     assert statuses == [0] * 12, capsys.readouterr().err
-    built(config, source, "0.03")
+    built(config, source, "0.15")
     statuses = [a_night(config, f"2026-11-{day:02}") for day in range(13, 16)]
     assert statuses[-1] == 1, capsys.readouterr()
     capsys.readouterr()
@@ -77,7 +77,7 @@ def test_a_planted_slowdown_is_found_within_three_nights_with_the_image_as_what_
     told = answer(capsys)
     series = {item["metric"]: item for item in told["series"]}
     assert (series["step"]["word"], series["step"]["since"]) == ("slower", "2026-11-13")
-    assert series["step"]["low"] < 150 < series["step"]["high"] * 1.3  # 20 ms and a fork, then 50 ms and a fork
+    assert 150 < series["step"]["percent"] < 450  # from 50 ms to 200 ms, on a machine with other work
     (cause,) = told["causes"]
     assert (cause["since"], cause["last_good"]) == ("2026-11-13", "2026-11-12")
     assert cause["changes"][0]["kind"] == "image"
@@ -90,7 +90,7 @@ def test_a_night_lies_apart_from_the_submission_and_was_cut_as_asked(site):
     assert not plan.result_folder(config, first_plan(config)).exists()
     records = [history.read(path) for path in (config.root / "nightly/history/2026-11-01").iterdir()]
     assert {record.outcome for record in records} == {"cut"}
-    assert {record.steps["count"] for record in records} == {10}
+    assert {record.steps["count"] for record in records} == {6}
     run = files.read_json(config.root / "nightly" / records[0].folder / "run.json")
     assert run["outcome"] == "not_converged"
 
@@ -123,7 +123,7 @@ def test_a_night_that_is_killed_goes_on_and_loses_or_repeats_no_run(site):
 def test_bisection_over_images_names_the_first_slow_one(site, capsys, tmp_path):
     config, source = site
     locks = []
-    for number, extra in enumerate((None, "0.0001", "0.0002", "0.03", "0.0301")):
+    for number, extra in enumerate((None, "0.0001", "0.0002", "0.15", "0.1501")):
         lock = built(config, source, extra)
         folder = tmp_path / str(number)
         shutil.copytree(lock["implementation"], folder / "implementation")
@@ -142,7 +142,7 @@ def test_bisection_over_commits_names_the_slow_one_and_leaves_the_checkout_alone
     git = ["git", "-C", str(source), "-c", "user.name=tests", "-c", "user.email=tests@localhost"]
     subprocess.run([*git, "init", "-q"], check=True)
     commits = []
-    for extra in (None, "0.0001", "0.03", "0.0301"):
+    for extra in (None, "0.0001", "0.15", "0.1501"):
         (source / "extra_sleep").write_text(extra or "0")
         subprocess.run([*git, "add", "-A"], check=True)
         subprocess.run([*git, "commit", "-qm", f"sleep {extra}"], check=True)
@@ -163,10 +163,10 @@ def test_bisection_over_drivers_selects_each_by_the_site_s_command(site, capsys)
     script = source / "run_and_time.sh"
     script.write_text(script.read_text().replace("extra_sleep", str(driver)))
     built(config, source, None)
-    names = ["0.0", "0.0001", "0.03", "0.0301"]
+    names = ["0.0000", "0.0001", "0.15", "0.1501"]
     words = ("--candidates", *names, "--select", f"echo $1 > {driver}; echo $1 >> {log}")
     assert nightly(config, "bisect", *ARGUMENTS, "--json", *words) == 1
     told = answer(capsys)
-    assert (told["last_good"], told["first_bad"]) == ("0.0001", "0.03")
+    assert (told["last_good"], told["first_bad"]) == ("0.0001", "0.15")
     selected = log.read_text().split()
     assert all(one != other for one, other in zip(selected, selected[1:], strict=False)), "it is in place already"

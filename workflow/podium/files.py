@@ -102,7 +102,8 @@ def walk(folder: Path) -> list[Path]:
     found = []
     for base, folders, names in os.walk(folder):
         folders.sort()
-        found += [(Path(base) / name).relative_to(folder) for name in names]
+        home = Path(base).relative_to(folder)
+        found += [home / name for name in names]
     return sorted(found)
 
 

@@ -43,7 +43,7 @@ def build(config: Config, wanted: Plan, offline: bool = False) -> Image:
         else:
             image = _container(config, wanted, path, engine, offline)
         _snapshot(source, Path(image.implementation), image.files)
-        files.write_json(path, image.as_json())
+        lock.write(path, image)
     return image
 
 
@@ -173,7 +173,8 @@ def tag(wanted: Plan) -> str:
 
 
 def _known(path: Path) -> Image | None:
-    return lock.parse(path) if path.exists() else None
+    """The last lock, also where only its twin is left."""
+    return next((lock.parse(place) for place in (path, lock.twin(path)) if place.exists()), None)
 
 
 def _look(engine: str, image: Image, path: Path) -> dict[str, Any]:

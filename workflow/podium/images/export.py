@@ -52,7 +52,7 @@ def export(config: Config, wanted: Plan, kind: str) -> Image:
             {"tar": _tar, "sif": _sif, "sqsh": _sqsh}[kind](image, fresh)
         made = Export(str(target), target.stat().st_size, lock.digest(target) or "")
         image = replace(image, exports={**image.exports, kind: made})
-        files.write_json(path, image.as_json())
+        lock.write(path, image)
         return image
 
 

@@ -73,14 +73,25 @@ def reference(packages: Mapping[str, str], python: str, contents: Mapping[str, s
 
 
 def read(path: Path) -> Image:
-    """Read `image.json`; raises BadInput where there is none, or where the image of engine `process` is not the one.
+    """Read `image.json`; raises BadInput without one, or where snapshot or environment are not the locked ones.
 
     A container image is held to its lock by the engine that runs it (`engines.of(name).held(image)`).
     """
     image = parse(path)
-    if image.engine == "process":
+    if image.files:
         _check_snapshot(image, path)
     return image
+
+
+def write(path: Path, image: Image) -> None:
+    """Write `image.json`, and a twin that stays where Snakemake deletes it before it calls for a build."""
+    files.write_json(twin(path), image.as_json())
+    files.write_json(path, image.as_json())
+
+
+def twin(path: Path) -> Path:
+    """Where the last lock is remembered: its pushes and exports hold for as long as its inputs do."""
+    return path.with_name(f".{path.name}")
 
 
 def parse(path: Path) -> Image:
@@ -103,7 +114,7 @@ def _check_snapshot(image: Image, path: Path) -> None:
             f"changed: {', '.join(changed)}",
             "edit the implementation where it comes from, never the snapshot; then podium build",
         )
-    if not (Path(image.venv) / "bin" / "python").exists():
+    if image.engine == "process" and not (Path(image.venv) / "bin" / "python").exists():
         raise BadInput("the image's virtual environment is gone", image.venv, "nothing", f"rm {path} && podium build")
 
 

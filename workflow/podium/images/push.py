@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from podium import config as configuration
-from podium import files, plan
+from podium import plan
 from podium.config import Config
 from podium.errors import BadEnvironment, BadInput
 from podium.images import build, engines, lock, registry
@@ -53,7 +53,7 @@ def push(config: Config, wanted: Plan) -> Image:
     if found is None:
         raise BadEnvironment(f"the registry gave {name} no digest", "sha256:…", said.last(1)[0], again)
     pushed = replace(image, digest=f"{name.rpartition(':')[0]}@{found[0]}")
-    files.write_json(path, pushed.as_json())
+    lock.write(path, pushed)
     return pushed
 
 

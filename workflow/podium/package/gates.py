@@ -61,7 +61,7 @@ def check_data(source: Source, verdict: dict[str, Any]) -> None:
 
 def check_attempts(source: Source, verdict: dict[str, Any]) -> None:
     """The attempts are those of the ledger, each number once, with the logs that they ended with."""
-    attempts = ledger.attempts(source.folder)
+    attempts = source.attempts
     for log, _ in source.logs(verdict):
         # The word first: reading every log would cost more than packing them all.
         if log.exists() and logs.REHEARSAL.encode() in log.read_bytes() and logs.read(log).rehearsal:

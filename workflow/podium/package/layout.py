@@ -64,7 +64,7 @@ def pack(config: Config) -> manifest.Manifest:
     files.write_json(scrub_file(config), cleaned.as_json())
     files.write_text(scrub_file(config).with_suffix(".diff"), cleaned.diff)
     scrub_file(config).with_suffix(".diff").chmod(0o600)  # it names what must not leave
-    files.write_json(manifest_file(config), content.as_json())
+    files.write_text(manifest_file(config), json.dumps(content.as_json()) + "\n")  # of many files: not for reading
     return content
 
 
@@ -138,7 +138,7 @@ def _add_description(source: Source, image: Image, verdict: dict[str, Any], tree
 
 def _runs(source: Source, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Which attempt of the ledger each result file is."""
-    known = {attempt.number: attempt.record or {} for attempt in ledger.attempts(source.folder)}
+    known = {attempt.number: attempt.record or {} for attempt in source.attempts}
     return [
         {"file": target, "attempt": number, "seed": known[number]["seed"], "log": known[number]["log"]["sha256"]}
         for number, (_, target) in zip(verdict["counted"], source.logs(verdict), strict=True)
@@ -185,7 +185,7 @@ def _write_ledger(config: Config, found: Sequence[Source]) -> None:
             target = fresh / source.item.system.name / source.item.benchmark
             target.mkdir(parents=True)
             shutil.copyfile(source.folder / ledger.NAME, target / ledger.NAME)
-            for attempt in ledger.attempts(source.folder):
+            for attempt in source.attempts:
                 record = source.folder / str(attempt.number) / "run.json"
                 if record.exists():
                     shutil.copyfile(record, target / f"{attempt.number}.json")

@@ -97,7 +97,7 @@ def _look_at_all(
     kept = re.compile("|".join(map(translate, (*WITHHELD, *withhold))))
 
     def look(path: str) -> _Look:
-        with open(f"{tree}/{path}", "rb") as file:  # noqa: PTH123 - for tens of thousands of files Path costs more than they
+        with open(f"{tree}/{path}", "rb") as file:  # noqa: PTH123 - Path costs more than a small file
             data = file.read()
         entry = Entry(path, len(data), hashlib.sha256(data).hexdigest())
         found = detectors.find(data)

@@ -13,7 +13,6 @@ from podium.config import Config
 from podium.package import system
 from podium.package.detect import Names
 from podium.package.sources import Source
-from podium.runs import ledger
 
 COMMON_WORDS = {"localhost", "host", "node", "root", "user", "admin", "ubuntu", "mlperf", "podium", "test"}
 
@@ -39,7 +38,7 @@ def _hosts(source: Source) -> Iterator[str]:
     """The nodes that the description and the attempts of a result name, in full and without their domain."""
     told = system.facts_file(source.config, source.item.system.name)
     named = [node["host"] for node in files.read_json(told)["nodes"]] if told.exists() else []
-    for attempt in ledger.attempts(source.folder):
+    for attempt in source.attempts:
         named += (attempt.record or {}).get("nodes", [])
     for host in named:
         yield from (host, host.partition(".")[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +16,8 @@ from podium.config import Config
 from podium.errors import BadInput
 from podium.images.lock import Image
 from podium.plan import Plan
+from podium.runs import ledger
+from podium.runs.ledger import Attempt
 
 LARGEST = 50 << 20  # bytes: the repository checker's limit for a file
 
@@ -32,6 +36,11 @@ class Source:
     @property
     def folder(self) -> Path:
         return plan.result_folder(self.config, self.item)
+
+    @functools.cached_property
+    def attempts(self) -> list[Attempt]:
+        """Every attempt of the result, read once."""
+        return ledger.attempts(self.folder)
 
     @property
     def description(self) -> Path:
@@ -112,10 +121,7 @@ def copy_code(source: Source, held: Image, target: Path) -> None:
     for parent in {(target / name).parent for name in held.files}:
         parent.mkdir(parents=True, exist_ok=True)
     for name, digest in held.files.items():
-        try:
-            data = (home / name).read_bytes()
-        except OSError:
-            data = None
+        data, mode = _read(f"{home}/{name}")
         if data is None or hashlib.sha256(data).hexdigest() != digest:
             raise BadInput(
                 f"{home / name} is not what was locked",
@@ -130,9 +136,19 @@ def copy_code(source: Source, held: Image, target: Path) -> None:
                 f"{len(data) / (1 << 20):.1f} MiB",
                 "publish it elsewhere and fetch it in setup.sh or init_datasets.sh; then podium build",
             )
-        (target / name).write_bytes(data)
-        if (home / name).stat().st_mode & 0o100:
-            (target / name).chmod(0o755)
+        with open(f"{target}/{name}", "wb") as file:  # noqa: PTH123 - as in scrub
+            file.write(data)
+            if mode & 0o100:
+                os.fchmod(file.fileno(), 0o755)
+
+
+def _read(path: str) -> tuple[bytes | None, int]:
+    """A file's content and mode; None where there is none to be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - as in scrub
+            return file.read(), os.fstat(file.fileno()).st_mode
+    except OSError:
+        return None, 0
 
 
 def _check_links(source: Source) -> None:

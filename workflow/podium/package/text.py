@@ -13,6 +13,9 @@ from podium.package.sources import Source
 from podium.plan import Plan
 from podium.verdict.score.score import heading, label
 
+# libyaml where PyYAML was built with it.
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
 
 def tree_readme(config: Config, found: Sequence[Source], verdicts: Sequence[Mapping[str, Any]]) -> str:
     """README.md of the tree: what it holds, where, and how its figures may be spoken of."""
@@ -92,7 +95,7 @@ def config_of(config: Config, item: Plan) -> str:
             }
         },
     }
-    return yaml.safe_dump(value, sort_keys=False)
+    return yaml.dump(value, Dumper=DUMPER, sort_keys=False)
 
 
 def _declared(item: Plan) -> dict[str, Any]:

@@ -28,7 +28,7 @@ PARTS = ("scripts", "docker")  # folders beside implementations that are parts o
 DEPTH = 6  # folders below a benchmark's that are looked into
 LARGEST = 256 << 20  # bytes of a result log that is read; the longest ever published has 4.1 MB
 CONFIGS = ("config_*.sh", "config*.sh", "*.env")
-PART = re.compile(r"(?:^|_)(common|mounts|data|hpg)(?:[_.]|$)")  # configs that others source
+PART = re.compile(r"(?:^|_)(common|mounts|data|hpg)(?:[_.]|$)")  # in names of files that configs source; hpg: a site
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def of(
         start=start,
         commands=() if refused else _commands(item, config, data, environment, start),
         notes=(*style.notes, *sourced.notes, *(published.trouble if published else ()), *_replaced(item.image),
-               *_disagree(published, sourced), *_links(item.code)),
+               *_disagree(published, sourced), *_links(item.code), *_small(data, me)),
     )  # fmt: skip
 
 
@@ -236,6 +236,14 @@ def _expected(published: Published | None, facts: Known | None, wants: Hardware,
 
 def _replaced(image: Image) -> list[str]:
     return [f"base {old} is private; {new} takes its place" for old, new in (image.replaced or {}).items()]
+
+
+def _small(data: Sequence[Need], me: Mine) -> list[str]:
+    """Data sets that stand in for whole ones here: what was published on the whole does not converge on them."""
+    sources = {name: item.source for name, item in me.config.datasets.items()} if me.config else {}
+    found = {need.set: sources[need.set] for need in data if need.set in sources}
+    made = {name: source for name, source in found.items() if source.startswith(("demo", "samples:"))}
+    return [f"data set {name} is made small here (source {source}), theirs is whole" for name, source in made.items()]
 
 
 def _links(code: Folder) -> list[str]:

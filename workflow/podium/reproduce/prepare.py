@@ -115,7 +115,7 @@ def image(engine: str, made: Plan, tree: Path, area: Path) -> str:
 
 
 def _do(words: list[str], made: Plan) -> None:
-    print(f"+ {shlex.join(words)}", file=sys.stderr)
-    if subprocess.run(words, check=False).returncode:
+    print(f"+ {shlex.join(words)}", file=sys.stderr, flush=True)
+    if subprocess.run(words, stdout=2, check=False).returncode:  # standard output is the answer's
         thing = f"no image for {made.submitter}/{made.benchmark}"
         raise BadEnvironment(thing, made.image.reference, "the command failed", shlex.join(words))

@@ -59,6 +59,7 @@ class _Watcher:
         self.runs = config.root / "runs"
         self.log = Follower(home, wanted.task.key)
         self.begun: float | None = None  # when it began to run, by this machine's monotonic clock
+        self.joined = (home / NODES).exists()
         self.reported: set[str] = set()
 
     def wait(self) -> Ending:
@@ -129,7 +130,8 @@ class _Watcher:
     def _note_start(self, now: float, state: State) -> None:
         path = self.home / NODES
         if self.begun is None and (path.exists() or state.phase == RUNNING):
-            age = time.time() - path.stat().st_mtime if path.exists() else 0.0  # it may have begun before we looked
+            # By the clock only where it began before this process came: a clock may be set while we look.
+            age = time.time() - path.stat().st_mtime if self.joined else 0.0
             self.begun = now - max(0.0, age)
             self.log.changed = now
             self._event("started", nodes=launchers.nodes(self.home))

@@ -6,6 +6,7 @@ Mounts outside of the run's folders and images other than the planned one are re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,7 +71,14 @@ VALUED = frozenset(
     ]
 )
 CHECKER = "compliance_checker"  # the one in the image has another ruleset; ours judges the log outside
-KEPT = ("--gpus", "--device", "--shm-size", "--ulimit", "--runtime", "--group-add")
+KEPT = {  # options that are passed on, and the values that they may have
+    "--gpus": r".*",
+    "--device": r"(/dev/(dri|kfd|infiniband|nvidia|hl|accel)[\w/]*:?)+",
+    "--shm-size": r"\w+",
+    "--ulimit": r"[\w=:-]+",
+    "--runtime": r"nvidia|habana",
+    "--group-add": r"video|render",
+}
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,7 @@ def _run(parsed: Parsed, call: Call, policy: Policy, containers: Containers) -> 
     line = [policy.engine, "run", "--rm", "--init", f"--name={policy.prefix}{name}", *_bounds(policy)]
     line += ["--detach"] if detached else ["--interactive"]
     line += [f"--volume={source}:{target}:{mode}" for source, target, mode in allowed]
-    line += [f"{option}={value}" for option, value in parsed.options if option in KEPT]
+    line += [f"{option}={value}" for option, value in parsed.options if _kept(option, value)]
     line += ["--gpus=all"] if policy.gpus and not parsed.all("--gpus") and policy.engine == "docker" else []
     line += [f"--workdir={container.workdir}"] if container.workdir else []
     return Execute((*line, *_set(given), image, *words))
@@ -214,6 +222,10 @@ def _boxed(
 ) -> Outcome:
     whole = replace(container, environment={**container.environment, **given})
     return Shut(boxed(policy, whole.mounts, whole.environment, folder or whole.workdir, words))
+
+
+def _kept(option: str, value: str) -> bool:
+    return option in KEPT and re.fullmatch(KEPT[option], value) is not None
 
 
 def _bounds(policy: Policy) -> list[str]:
