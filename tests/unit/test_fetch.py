@@ -249,6 +249,12 @@ def test_where_nothing_is_published_a_file_must_begin_like_its_kind(server, tmp_
     get(tmp_path, Wanted("scan.nii.gz", (f"{server.url}/scan.nii.gz",)))
 
 
+def test_bare_numbers_may_be_called_npy(server, tmp_path):
+    server.files["node_feat.npy"] = bytes(4096)
+    get(tmp_path, Wanted("node_feat.npy", (f"{server.url}/node_feat.npy",)))
+    assert (tmp_path / "raw" / "node_feat.npy").read_bytes() == bytes(4096)
+
+
 def test_the_next_source_goes_on_with_what_the_first_gave(server, tmp_path):
     server.files["mirror"] = CONTENT
     server.faults[:] = ["", "cut@400000", "404"]

@@ -1,5 +1,6 @@
 """IGBH: pairs into a compressed graph, float16 and seeds; what is refused, and what the checks find."""
 
+import hashlib
 import io
 import pickle
 import random
@@ -143,6 +144,8 @@ def test_features_become_float16_as_numpy_rounds_them(made, ready):
 def test_seeds_are_those_of_pytorch():
     assert seeds.shuffle(10, 10, 42).tolist() == [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]  # torch.randperm(10), seed 42
     assert seeds.shuffle(10, 4, 42).tolist() == [2, 6, 1, 8]
+    many = "e4e0f7c66bbd3b66058e1c85ff8ebeff56d90430609230c61576f63f73ae82c4"  # of PyTorch 2.13's, as int32
+    assert hashlib.sha256(seeds.shuffle(100_000, 100_000, 42).tobytes()).hexdigest() == many
 
 
 def test_the_block_changes_no_seed(monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def invariants(folder: Path, layout: str, counts: Mapping[str, Any]) -> list[str
     return problems
 
 
-def _explained(base: Path, path: Path, check: Any, *facts: Any) -> list[str]:
+def _explained(base: Path, path: Path, check: Callable[..., Iterator[str]], *facts: Any) -> list[str]:
     name = path.relative_to(base)
     try:
         return [f"{name}: {problem}" for problem in check(path, *facts)]
