@@ -45,8 +45,11 @@ check: .venv/pins-test
 	$(BIN)/ruff format --check .
 	PATH=$(CURDIR)/$(BIN):$$PATH snakefmt --check Snakefile workflow/rules
 
-test-unit test-golden test-workflow: .venv/pins-test
-	$(BIN)/python -m pytest tests/$(@:test-%=%)
+test-unit test-golden: .venv/pins-test
+	$(BIN)/python -m pytest --numprocesses auto tests/$(@:test-%=%)
+
+test-workflow: .venv/pins-test
+	$(BIN)/python -m pytest tests/workflow
 
 DEMO_IMAGE_PYTHON = "$$($(BIN)/python -c 'import json; print(json.load(open("work/images/resnet/resnet/image.json"))["venv"])')/bin/python"
 

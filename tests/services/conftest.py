@@ -9,6 +9,7 @@ from __future__ import annotations
 from services.aws import aws, aws_server, scripted_image
 from services.base_image import base, base_archive, build_words, context, image
 from services.chromium_service import page
+from services.demo_service import demo
 from services.docker_service import docker, docker_environment
 from services.engine_service import engine, on_engine
 from services.podman_service import ordinary, podman, podman_environment
@@ -24,6 +25,7 @@ __all__ = [
     "base_archive",
     "build_words",
     "context",
+    "demo",
     "docker",
     "docker_environment",
     "engine",

@@ -195,7 +195,10 @@ def test_the_controller_forgets_everything_and_gives_the_numbers_out_again(slurm
     assert (place.record()["outcome"], place.record()["cause"]) == ("failed", "lost")
     slurm_alone.revive()
     again = continued(place, "brief")
-    numbers = {slurm_alone("sbatch", "--parsable", "--output=/dev/null", "--wrap", "true").strip() for _ in range(int(number) + 1)}
+    numbers = {
+        slurm_alone("sbatch", "--parsable", "--output=/dev/null", "--wrap", "true").strip()
+        for _ in range(int(number) + 1)
+    }
     assert number in numbers, "numbers are given out again"
     assert again.run() == 0
     place.is_true()

@@ -10,10 +10,9 @@ import yaml
 from podium import cli, files, plan
 from podium import config as configuration
 from podium.runs import launchers, ledger
-from services.service import absent
+from services.demo_service import environments
 from support import REPOSITORY, SCRIPTED, first_plan
 
-VENVS = REPOSITORY / "work" / "images" / "venvs"  # the demo's environments: nothing is downloaded here
 DISTRIBUTED = [
     name for name in ("resnet", "bert") if "join(" in (REPOSITORY / "containers" / name / "train.py").read_text()
 ]
@@ -22,8 +21,7 @@ SETS = {"resnet": "imagenet", "bert": "wikipedia"}
 
 @pytest.mark.parametrize("benchmark", DISTRIBUTED)
 def test_a_training_of_two_nodes_with_two_processes_each_reaches_its_target(slurm_alone, tmp_path, benchmark):
-    if not VENVS.is_dir():
-        absent("the demo's image", "make demo, or podium build --system demo-host --benchmark resnet")
+    environments(tmp_path / "work")
     value = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
     system = {"nodes": 2, "gpus_per_node": 0, "launcher": "slurm", "slurm": {"tasks_per_node": 2, "poll_seconds": 1}}
     system["preflight"] = {"allreduce_gbps": 0.001}
@@ -31,8 +29,6 @@ def test_a_training_of_two_nodes_with_two_processes_each_reaches_its_target(slur
     value |= {"root": str(tmp_path / "work"), "systems": {"pair": system}, "results": [result]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(value))
-    (tmp_path / "work" / "images").mkdir(parents=True)
-    (tmp_path / "work" / "images" / "venvs").symlink_to(VENVS)
     for verb in ("sources", "fetch", "prepare"):
         assert cli.main([verb, SETS[benchmark], "--config", str(path)]) == 0
     place = ["--system", "pair", "--benchmark", benchmark, "--config", str(path)]

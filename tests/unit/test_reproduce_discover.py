@@ -8,7 +8,7 @@ import pytest
 
 import published
 from podium.errors import BadInput
-from podium.reproduce import discover, image
+from podium.reproduce import discover, image, match
 from podium.reproduce.folder import Folder
 
 
@@ -124,6 +124,15 @@ def test_a_folder_that_only_names_a_system_stands_for_the_code_beside_it(tmp_pat
     item = found(tmp_path)["acme/benchmarks/resnet/implementations/two"]
     assert item.code.name == "mxnet"
     assert "is assumed" in item.style.notes[0]
+
+
+def test_the_config_that_made_a_result_is_told_by_its_sizes_more_than_by_its_name(tmp_path):
+    configs = published.code(tmp_path, "plain") / "benchmarks/resnet/implementations/one/configs"
+    published.results(tmp_path / "acme", system="big")
+    put(configs, big__env="DGXNNODES=8\nGLOBAL_BATCH_SIZE=13056\n", tiny__env="GLOBAL_BATCH_SIZE=3264\n")
+    tree = discover.discover(tmp_path)
+    choice = match.choose(tree.results[0], tree.implementations, 3264)
+    assert (choice.config, choice.reasons) == ("configs/tiny.env", ("global batch size 3264",))
 
 
 def test_a_wrapper_that_changes_out_of_the_tree_is_refused(tmp_path):

@@ -137,6 +137,19 @@ def test_the_verb_lists_plans_and_replans_as_text_and_as_json(planned, tmp_path,
         assert json.loads(capsys.readouterr().out)
 
 
+def test_the_list_ends_with_what_cannot_be_run_and_why(planned, tmp_path, capsys):
+    planned()
+    assert run(tmp_path, "--list") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 implementations, 0 not runnable"
+    papers = tmp_path / "round" / "acme" / "benchmarks" / "bert" / "implementations" / "pytorch"
+    papers.mkdir(parents=True)
+    (papers / "README.md").write_text("see elsewhere\n")
+    assert run(tmp_path, "--list") == 0
+    *_, count, why = capsys.readouterr().out.splitlines()
+    assert count == "2 implementations, 1 not runnable:"
+    assert why.endswith("bert/implementations/pytorch: it is documentation only: README.md")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +41,16 @@ def test_a_run_is_recorded_once(prepared, built):
     }
     assert run(config, first_plan(config), 0).record == record
     assert len(ledger.attempts(folder_of(config))) == 1
+
+
+def test_a_removed_run_gets_a_new_number_although_its_folder_is_made_again(prepared, built):
+    config = built(prepared())
+    first = run(config, first_plan(config), 0)
+    folder = plan.result_folder(config, first_plan(config))
+    shutil.rmtree(folder / str(first.number))
+    (folder / str(first.number)).mkdir()  # as Snakemake does, for the stamp
+    again = run(config, first_plan(config), 0)
+    assert (again.number, again.seed != first.seed) == (first_plan(config).attempts, True)
 
 
 def test_identity_comes_from_the_config_whatever_the_env_file_says(prepared, built):

@@ -121,7 +121,33 @@ def test_unequal_accelerators_of_one_node_are_counted_apart():
     assert accelerators.counted(["A", "B", "A"]) == "2x A, 1x B"
 
 
-@given(some.text())
+# JSON of any form, and near the forms that the tools print.
+LEAVES = some.none() | some.booleans() | some.integers() | some.text(max_size=5)
+KEYS = some.sampled_from(
+    [
+        "lscpu",
+        "field",
+        "data",
+        "children",
+        "blockdevices",
+        "type",
+        "size",
+        "name",
+        "tran",
+        "rota",
+        "ifname",
+        "operstate",
+    ]
+    + ["link_type", "card0", "system", "Card series", "VRAM Total Memory (B)"]
+)
+VALUES = some.recursive(
+    LEAVES | some.sampled_from(["disk", "ether", "UP", "1000"]),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(some.text() | VALUES.map(json.dumps))
 def test_no_text_makes_a_parser_fall_over(text):
     for parse in (host.lscpu, host.meminfo, host.dmidecode, host.lsblk, network.infiniband, software.scheduler):
         parse(text)

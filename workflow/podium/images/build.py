@@ -19,8 +19,8 @@ from podium.images import container, dockerfile, environment, inventory, lock, r
 from podium.images.engines import choose, store
 from podium.images.inventory import Inventory
 from podium.images.lock import Image
-from podium.images.watch import stoppable
 from podium.plan import Plan
+from podium.signals import stoppable
 
 
 def build(config: Config, wanted: Plan, offline: bool = False) -> Image:

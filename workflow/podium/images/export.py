@@ -22,8 +22,9 @@ from podium.errors import BadEnvironment, BadInput
 from podium.images import build, engines, lock, registry
 from podium.images.engines import choose, store
 from podium.images.lock import Export, Image
-from podium.images.watch import Said, stoppable, watch
+from podium.images.watch import Said, watch
 from podium.plan import Plan
+from podium.signals import stoppable
 
 KINDS = ("tar", "sif", "sqsh")
 

@@ -16,8 +16,8 @@ from podium.errors import BadInput
 from podium.images import build, engines, export, lock, registry
 from podium.images.engines import choose, store
 from podium.images.lock import Image
-from podium.images.watch import stoppable
 from podium.plan import Plan
+from podium.signals import stoppable
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # of the kernel, as images call them
 

@@ -16,8 +16,9 @@ from podium.config import Config
 from podium.errors import BadEnvironment, BadInput
 from podium.images import build, engines, lock, registry
 from podium.images.lock import Image
-from podium.images.watch import stoppable, watch
+from podium.images.watch import watch
 from podium.plan import Plan
+from podium.signals import stoppable
 
 
 def push(config: Config, wanted: Plan) -> Image:

@@ -17,8 +17,8 @@ from podium.errors import Findings, PodiumError
 from podium.images import build, container, inventory, lock, sbom
 from podium.images.engines import choose, store
 from podium.images.lock import Image
-from podium.images.watch import stoppable
 from podium.plan import Plan
+from podium.signals import stoppable
 
 PACKAGES = ("packages", "system_packages", "conda_packages", "versions")  # of a lock, compared one by one
 

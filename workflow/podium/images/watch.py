@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,20 +23,6 @@ class Said:
     def last(self, lines: int) -> list[str]:
         """The last lines that are not empty."""
         return [line for line in self.text.splitlines() if line.strip()][-lines:]
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Take SIGTERM as Ctrl-C, so that what was begun is cleared away before this process ends."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def watch(

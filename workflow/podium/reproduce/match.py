@@ -63,7 +63,8 @@ def _weighed(published: Published, item: Implementation, config: str, batch_size
         if have is not None and want:
             score += 2 if have == want else -3
             reasons += [f"{have} {what}"] if have == want else [f"{have} {what}, the system has {want}"]
-    if batch and batch_size and (nodes or 1) * (gpus or 1) * batch == batch_size:
+    whole = _number(item.code.code(config), "GLOBAL_BATCH_SIZE") if config else None
+    if batch_size and batch_size in (whole, (nodes or 1) * (gpus or 1) * (batch or 0)):
         score += 2
         reasons.append(f"global batch size {batch_size}")
     theirs = {
@@ -96,5 +97,5 @@ def sizes(code: Folder, config: str) -> tuple[int | None, int | None, int | None
 
 
 def _number(text: str, name: str) -> int | None:
-    found = re.findall(rf"(?m)^\s*export\s+{name}=[\"']?(?:\$\{{\w+:[-=])?(\d+)", text)
+    found = re.findall(rf"(?m)^\s*(?:export\s+)?{name}=[\"']?(?:\$\{{\w+:[-=])?(\d+)", text)
     return int(found[-1]) if found else None

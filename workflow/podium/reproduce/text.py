@@ -63,7 +63,8 @@ def table(answer: Mapping[str, Any]) -> str:
         lines.append(f"{sizes}  {row['style']:9} {name}; {row['implementation'] or 'no code'}, {row['config'] or '-'}")
         lines += [f"{'':37}{item}" for item in row["trouble"]]
     refused = [item for item in answer["implementations"] if not item["runnable"]]
-    lines += ["", f"{len(answer['implementations'])} implementations, {len(refused)} not runnable:"]
+    count = f"{len(answer['implementations'])} implementations, {len(refused)} not runnable"
+    lines += ["", f"{count}:" if refused else count]
     lines += [f"  {item['path']}: {item['why']}" for item in refused]
     return "\n".join(lines)
 

@@ -24,13 +24,17 @@ COUNTABLE = ("converged", "not_converged")  # a training that ran to its end; al
 
 @dataclass(frozen=True)
 class Attempt:
-    """One launched run. `wanted` is the run of the result that it was launched for; `record` is its run.json."""
+    """One launched run. `wanted` is the run of the result that it was launched for; `record` is its run.json.
+
+    `ended` without a record: its folder was removed.
+    """
 
     number: int
     wanted: int
     seed: int
     fingerprint: str
     record: Mapping[str, Any] | None
+    ended: bool = False
 
     @property
     def outcome(self) -> str:
@@ -44,10 +48,19 @@ class Attempt:
 
 def attempts(folder: Path) -> list[Attempt]:
     """Every attempt of a result in launch order; one whose folder was deleted is `open`, with no record."""
-    launched = [line for line in _lines(folder) if line["event"] == "launched"]
+    lines = _lines(folder)
+    ended = {line["attempt"] for line in lines if line["event"] == "ended"}
     return [
-        Attempt(line["attempt"], line["wanted"], line["seed"], line["fingerprint"], _record(folder, line["attempt"]))
-        for line in launched
+        Attempt(
+            line["attempt"],
+            line["wanted"],
+            line["seed"],
+            line["fingerprint"],
+            _record(folder, line["attempt"]),
+            line["attempt"] in ended,
+        )
+        for line in lines
+        if line["event"] == "launched"
     ]
 
 
@@ -97,7 +110,7 @@ def close(folder: Path, attempt: Attempt, facts: Mapping[str, Any]) -> Attempt:
             "record": files.hash_file(path),
         }
         _append(folder, entry)
-    return Attempt(attempt.number, attempt.wanted, attempt.seed, attempt.fingerprint, record)
+    return Attempt(attempt.number, attempt.wanted, attempt.seed, attempt.fingerprint, record, ended=True)
 
 
 def problems(folder: Path) -> list[str]:

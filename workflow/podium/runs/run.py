@@ -42,8 +42,9 @@ def run(config: Config, wanted: Plan, number: int) -> Attempt:
         for attempt in known:
             if attempt.countable:
                 return attempt
-            # Its folder is there and no record: it goes on, or nobody saw it end, or it never got to its machine.
-            if attempt.outcome == "open" and (folder / str(attempt.number)).is_dir():
+            # Its end is not in the ledger: it goes on, or nobody saw it end, or it never got to its machine. (The
+            # workflow makes the folder of one that ended and was removed again before it asks for a run.)
+            if attempt.outcome == "open" and not attempt.ended and (folder / str(attempt.number)).is_dir():
                 return see_through(config, wanted, made, attempt)
         if wanted.result.stop_when_lost and (why := attempts.lost(config, wanted, made.fingerprint)):
             raise _lost(config, wanted, number, why)

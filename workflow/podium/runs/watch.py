@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from podium.runs import events, launchers, preflight, table
 from podium.runs.follow import Follower
 from podium.runs.launchers import CANCELLED, ENDED, NODES, RUNNING, TOLD, UNKNOWN, Launcher, State, board
 from podium.runs.ledger import Attempt
+from podium.signals import stoppable
 
 # Between two looks at the attempt's folder: short for a run of seconds, long for one of hours.
 SHORTEST, LONGEST, SHARE = 0.05, 2.0, 0.02
@@ -42,7 +40,7 @@ def wait(config: Config, wanted: Plan, attempt: Attempt, launcher: Launcher, id:
     Raises BadEnvironment where only another host can tell.
     """
     watcher = _Watcher(config, wanted, attempt, launcher, id, home)
-    with _terminated_as_interrupt():
+    with stoppable():
         try:
             return watcher.wait()
         except KeyboardInterrupt:
@@ -201,17 +199,3 @@ class _Watcher:
             "run the same command there; or, where that host is gone for good, "
             f"write 1 into {self.home / launchers.STATUS}",
         )
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """A workflow that is told to stop ends its jobs by SIGTERM: take it as Ctrl-C, so that the run is ended too."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

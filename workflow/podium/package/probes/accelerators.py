@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from podium.package.probes import printed
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,13 @@ def _nvlink(text: str) -> str:
 
 def rocm(text: str) -> Accelerators:
     """`rocm-smi --json --showproductname --showmeminfo vram --showdriverversion`; the keys' case differs by version."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return Accelerators()
+    value = printed.mapping(printed.value(text))
     cards = [
         {key.lower(): str(item) for key, item in facts.items()}
         for name, facts in sorted(value.items())
         if name.startswith("card") and isinstance(facts, dict)
     ]
-    system = {key.lower(): str(item) for key, item in (value.get("system") or {}).items()}
+    system = {key.lower(): str(item) for key, item in printed.mapping(value.get("system")).items()}
     names = [card.get("card series") or card.get("card model") or "" for card in cards]
     memory = [card["vram total memory (b)"] for card in cards if card.get("vram total memory (b)", "").isdigit()]
     found = {

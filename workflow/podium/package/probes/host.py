@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+
+from podium.package.probes import printed
 
 Fields = dict[str, str]
 
@@ -14,11 +15,11 @@ Fields = dict[str, str]
 def lscpu(text: str) -> Fields:
     """`lscpu -J` (util-linux): model, sockets, cores of a socket, threads of the node, frequency, caches."""
     facts: dict[str, str] = {}
-    queue = list(_json(text).get("lscpu", ()))
+    queue = printed.mappings(printed.mapping(printed.value(text)).get("lscpu"))
     while queue:
         item = queue.pop()
-        facts[item["field"].rstrip(":")] = item.get("data") or ""
-        queue += item.get("children", [])
+        facts[str(item.get("field", "")).rstrip(":")] = str(item.get("data") or "")
+        queue += printed.mappings(item.get("children"))
     caches = [f"{name} {facts[name]}" for name in ("L1d", "L1i", "L2", "L3") if facts.get(name)]
     caches = caches or [
         f"{name[:3].strip()} {facts[name]}" for name in sorted(facts) if re.match(r"L\d\w? cache", name)
@@ -82,7 +83,10 @@ def dmidecode(text: str) -> Fields:
 
 def lsblk(text: str) -> Fields:
     """`lsblk -J -b -d -o NAME,TYPE,ROTA,SIZE,TRAN`: kind and size of the disks, equal ones counted together."""
-    disks = [disk for disk in _json(text).get("blockdevices", ()) if disk["type"] == "disk" and int(disk["size"] or 0)]
+    listed = printed.mappings(printed.mapping(printed.value(text)).get("blockdevices"))
+    disks = [
+        disk for disk in listed if disk.get("type") == "disk" and re.fullmatch("[1-9][0-9]*", str(disk.get("size")))
+    ]
     if not disks:
         return {}
     kinds = sorted({_disk_kind(disk) for disk in disks})
@@ -96,23 +100,15 @@ def _size(count: int) -> str:
 
 
 def _disk_kind(disk: Mapping[str, Any]) -> str:
-    if (disk.get("tran") or "") == "nvme" or disk["name"].startswith("nvme"):
+    name = str(disk.get("name"))
+    if disk.get("tran") == "nvme" or name.startswith("nvme"):
         return "NVMe SSD"
-    if disk["name"].startswith(("vd", "xvd")):
+    if name.startswith(("vd", "xvd")):
         return "virtual disk"
-    return "HDD" if disk["rota"] in (True, "1") else "SSD"
+    return "HDD" if disk.get("rota") in (True, "1") else "SSD"
 
 
 def os_release(text: str, kernel: str) -> Fields:
     """`/etc/os-release` (os-release(5)), with the kernel's release."""
     found = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
     return {"operating_system": f"{found[1]}, Linux {kernel}"} if found else {}
-
-
-def _json(text: str) -> dict[str, Any]:
-    """The JSON object that a tool printed; one that printed none told nothing."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

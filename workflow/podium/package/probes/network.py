@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+
+from podium.package.probes import printed
 
 # What the kernel makes up itself is no port of the machine.
 VIRTUAL = re.compile(r"^(lo|docker|veth|br-|virbr|tun|tap|cni|flannel|cali|bond|dummy|ib|vxlan|kube|podman)")
@@ -34,13 +35,9 @@ def infiniband(text: str) -> list[str]:
 
 def ethernet(text: str, speeds: Mapping[str, str]) -> list[str]:
     """The interfaces of `ip -j link` that are up, each with its speed where the kernel knows it."""
-    try:
-        links = json.loads(text)
-    except ValueError:
-        return []
     found = []
-    for link in links:
-        name = link.get("ifname", "")
+    for link in printed.mappings(printed.value(text)):
+        name = str(link.get("ifname", ""))
         if link.get("link_type") != "ether" or link.get("operstate") != "UP" or VIRTUAL.match(name):
             continue
         speed = speeds.get(name, "").strip()
