@@ -15,8 +15,8 @@ from podium import manifest, plan
 from podium.config import Config
 from support import config_text
 
-# Machines are shared: a slow moment is no failing property. CI's answer is of the change, not of what is drawn; anywhere
-# else each run draws anew and looks on.
+# Machines are shared: a slow moment is no failing property. CI's answer is of the change, not of what is drawn;
+# anywhere else each run draws anew and looks on.
 settings.register_profile(
     "shared",
     deadline=None,
