@@ -37,7 +37,7 @@ SITE = {
     "user": "alicezhang",
     "home": "/home/bobmiller/mlperf",
     "site path": "/lustre/fsw/team_x/bert",
-    "work root": "/work/site/podium",
+    "work root": "/srv/site/podium",
     "registry": "registry.example.org:5005",
     "ecr": "123456789012.dkr.ecr.us-east-1.amazonaws.com",
     "operator's own": "PRJ-1234",

@@ -14,8 +14,8 @@ from podium.images.engines import Mount, Run, enroot, request, store
 IMAGE = lock.Image(
     engine="docker",
     reference="oci:sha256:" + "a" * 64,
-    implementation="/work/images/resnet/resnet/implementation",
-    venv="/work/images/venvs/0123",
+    implementation="/srv/images/resnet/resnet/implementation",
+    venv="/srv/images/venvs/0123",
     python="3.11.2",
     commit=None,
     dirty=False,
@@ -105,12 +105,12 @@ def test_pyxis():
 def test_process_names_mounted_folders_as_the_host_does():
     image = dataclasses.replace(IMAGE, engine="process")
     assert command("process", image=image, gpus=(0, 1)) == [
-        *("env", "--ignore-environment", "--chdir=/work/images/resnet/resnet/implementation"),
-        *("HOME=/nonexistent", "LANG=C.UTF-8", "PATH=/work/images/venvs/0123/bin:/usr/bin:/bin"),
+        *("env", "--ignore-environment", "--chdir=/srv/images/resnet/resnet/implementation"),
+        *("HOME=/nonexistent", "LANG=C.UTF-8", "PATH=/srv/images/venvs/0123/bin:/usr/bin:/bin"),
         *START,
         *("SEED=7", "DATADIR=/srv/in", "LOGDIR=/srv/out", "CUDA_VISIBLE_DEVICES=0,1"),
-        "VIRTUAL_ENV=/work/images/venvs/0123",
-        "PATH=/work/images/venvs/0123/bin:/usr/local/bin:/usr/bin:/bin",
+        "VIRTUAL_ENV=/srv/images/venvs/0123",
+        "PATH=/srv/images/venvs/0123/bin:/usr/local/bin:/usr/bin:/bin",
         *("PYTHONNOUSERSITE=1", "./run_and_time.sh"),
     ]
 

@@ -19,7 +19,7 @@ from podium.package.detect import Detectors, Names
 NAMES = Names(
     hosts=("dgx-a100-017", "login.example.org", ".cluster.example.org"),
     users=("alicezhang",),
-    paths=("/work/site/podium",),
+    paths=("/srv/site/podium",),
     patterns={"project": r"\bPRJ-\d{4}\b"},
     public=("one", "tests"),
 )

@@ -23,73 +23,50 @@ from podium.reproduce.shims.policy import (
     skipped,
 )
 
-VALUED = frozenset(
+# Options of srun with a value: those that are passed on, and those that are the launcher's, the container's or ours.
+ASKED = frozenset(
     [
-        "-n",
-        "--ntasks",
-        "-N",
-        "--nodes",
-        "-w",
-        "--nodelist",
-        "-t",
-        "--time",
-        "-c",
+        "--cpu-bind",
         "--cpus-per-task",
-        "--mpi",
-        "--ntasks-per-node",
         "--distribution",
+        "--gpus-per-node",
+        "--gpus-per-task",
+        "--mpi",
+        "--nodelist",
+        "--nodes",
+        "--ntasks",
+        "--ntasks-per-node",
+        "--time",
+        "--wait",
+        "-N",
+        "-W",
+        "-c",
         "-m",
-        "--container-image",
-        "--container-name",
-        "--container-mounts",
-        "--container-workdir",
+        "-n",
+        "-t",
+        "-w",
+    ]
+)
+VALUED = ASKED | frozenset(
+    [
         "--container-env",
-        "--cpu-bind",
-        "--gpus",
-        "--gpus-per-node",
-        "--gpus-per-task",
-        "--output",
-        "-o",
+        "--container-image",
+        "--container-mounts",
+        "--container-name",
+        "--container-workdir",
         "--error",
-        "-e",
-        "--job-name",
-        "-J",
         "--export",
-        "--mem",
+        "--gpus",
         "--gres",
-        "--wait",
-        "-W",
+        "--job-name",
+        "--mem",
+        "--output",
+        "-J",
+        "-e",
+        "-o",
     ]
 )
-PASSED = frozenset(
-    [
-        "-n",
-        "--ntasks",
-        "-N",
-        "--nodes",
-        "-w",
-        "--nodelist",
-        "-t",
-        "--time",
-        "-c",
-        "--cpus-per-task",
-        "--mpi",
-        "--ntasks-per-node",
-        "--distribution",
-        "-m",
-        "-l",
-        "--label",
-        "--kill-on-bad-exit",
-        "-K",
-        "--cpu-bind",
-        "--unbuffered",
-        "-u",
-        "--gpus-per-node",
-        "--gpus-per-task",
-        "--wait",
-        "-W",
-    ]
-)
+PASSED = ASKED | {"--kill-on-bad-exit", "--label", "--unbuffered", "-K", "-l", "-u"}
 CHECKS = ("ibv_devinfo", "nvidia-smi", "all_reduce_perf_mpi", "ibstat")  # of their site; on others they only fail
 SHOWN = ("hostnames", "hostname", "job", "node", "nodes")
 
