@@ -13,7 +13,7 @@ from pathlib import Path
 from podium import files, plan
 from podium.config import Config
 from podium.errors import BadEnvironment, BadInput
-from podium.images import build
+from podium.images import build, lock
 from podium.plan import Plan
 
 
@@ -77,10 +77,10 @@ def prepare(config: Config, wanted: Plan, candidates: Candidates, number: int, f
         build.build(own, wanted)
         return own, wanted
     source = Path(name) if candidates.kind == "images" else plan.image_file(config, wanted)
-    if not source.exists():
-        raise BadInput(f"no image is locked in {source}", "an image.json", "nothing", "podium build")
     if not target.exists():
-        files.write_json(target, files.read_json(source))
+        image = lock.parse(source)
+        # A container has its code inside; the snapshot beside a lock is what a submission publishes, and of the newest.
+        files.write_json(target, (image if image.engine == "process" else replace(image, files={})).as_json())
     return own, wanted
 
 
