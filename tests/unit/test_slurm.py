@@ -16,7 +16,7 @@ from podium.runs.launchers import ENDED, PENDING, RUNNING, UNKNOWN, Job, sacct, 
 from podium.runs.launchers.sbatch import Options
 
 
-def job(folder: Path = Path("/work/a"), **more) -> Job:
+def job(folder: Path = Path("/srv/a"), **more) -> Job:
     return Job("podium-resnet-0-abc", folder, lambda cores, gpus: ["run", "it's", "@RANK@"], **more)
 
 
@@ -40,7 +40,7 @@ def test_the_script_says_everything_that_the_site_asks_for():
         "--time=61",
         "--signal=B:TERM@60",
         "--no-requeue",
-        "--output=/work/a/output.log",
+        "--output=/srv/a/output.log",
         "--open-mode=append",
         "--account=acc",
         "--partition=gpu",
@@ -65,9 +65,9 @@ def test_gres_takes_the_place_of_gpus_and_the_configuration_of_slurm_is_kept():
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_the_script_is_bash(nodes, after, tmp_path):
     path = tmp_path / "job.sh"
-    path.write_text(sbatch.script(job(Path("/work/with space/100%"), nodes=nodes, after=after), Options(), (), None))
+    path.write_text(sbatch.script(job(Path("/srv/with space/100%"), nodes=nodes, after=after), Options(), (), None))
     assert subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=True).stderr == ""
-    assert "--output=/work/with space/100%%/output.log" in path.read_text()
+    assert "--output=/srv/with space/100%%/output.log" in path.read_text()
 
 
 @pytest.mark.parametrize(
