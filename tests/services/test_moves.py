@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +172,26 @@ def test_a_file_for_clusters_holds_what_a_run_needs(on_engine, locked, ordinary)
     assert '"key": "run_stop"' in log.read_text() and log.stat().st_uid == ordinary.uid
 
 
+def test_a_file_for_clusters_is_the_same_read_in_the_store_or_as_a_tar(on_engine, locked, monkeypatch):
+    def listed() -> set[str]:
+        """Mode, size, time and name; a folder's size is squashfs' own, and a tar knows no root."""
+        made = Path(export.export(locked, first_plan(locked), "sqsh").exports["sqsh"].path)
+        lines = output("unsquashfs", "-lln", made).splitlines()[1:]
+        made.unlink()
+        lines = [re.sub(r"^(d\S+ \S+) +\d+", r"\1", line) for line in lines]
+        return {line for line in lines if not line.endswith("/etc/environment")}  # written by each export
+
+    engine = engines.of(on_engine.name)
+    assert engine.mounted("podium-tests-none", Path("/")) is None or on_engine.name == "podman"
+    seen = listed()
+    monkeypatch.setattr(engine, "mounted", lambda _container, _folder: None)
+    assert sorted(listed() ^ seen) == [] and len(seen) > 1000
+    folder = plan.image_file(locked, first_plan(locked)).parent
+    assert not [path for path in folder.iterdir() if path.name.startswith((".export-", ".new."))]
+    assert "podium-export" not in on_engine.client("ps", "--all", "--format={{.Names}}")
+    assert str(folder) not in Path("/proc/self/mounts").read_text()
+
+
 def test_podman_without_root_gives_what_it_writes_to_the_caller(
     ordinary, base_archive, podman_environment, monkeypatch
 ):
@@ -182,6 +203,12 @@ def test_podman_without_root_gives_what_it_writes_to_the_caller(
     logs.mkdir()
     os.chown(logs, ordinary.uid, ordinary.gid)
     image = lock.Image("podman", "", "", "", "", None, False, (), {}, {}, id="localhost/podium-tests/base", workdir="/")
+    ordinary.run("podman", "create", "--name=podium-tests-seen", image.id, "true")
+    (ordinary.home / "seen").mkdir()
+    seen = engines.of("podman").mounted("podium-tests-seen", ordinary.home / "seen")
+    assert "usr" in ordinary.run(*seen, "ls", ordinary.home / "seen").split()
+    assert not list((ordinary.home / "seen").iterdir()), "seen by that command alone"
+    ordinary.run("podman", "rm", "--force", "podium-tests-seen")
     for network in (True, False):
         run = engines.Run(
             image=image,

@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -118,9 +119,17 @@ def _sif(image: Image, target: Path) -> None:
 def _sqsh(image: Image, target: Path) -> None:
     """The files of a container that was never started, compressed by squashfs-tools with every core.
 
+    They are read where the store keeps them, else as the tar that the engine makes of them, which costs it a core.
     The image's environment goes to /etc/environment, where enroot looks for it (its doc/image-format.md); a command is
     executed as it stands, since there is no /etc/rc.
     """
+    if not shutil.which("mksquashfs"):
+        raise BadEnvironment(
+            f"no program to make {target.suffix} with",
+            "mksquashfs of squashfs-tools 4.5 or newer",
+            "no mksquashfs on the PATH",
+            "Debian: apt-get install squashfs-tools",
+        )
     engine, held = _store(image)
     facts = store.inspect(engine, held.id) or {}
     container = f"podium-export-{uuid.uuid4().hex[:12]}"
@@ -128,7 +137,12 @@ def _sqsh(image: Image, target: Path) -> None:
         _done(watch([engine, "create", "--pull=never", f"--name={container}", held.id, "true"], "", "^$"), target)
         copied = [engine, "cp", "-", f"{container}:/etc"]
         subprocess.run(copied, input=_environment(facts["Config"].get("Env") or []), check=True, capture_output=True)
-        _squash([engine, "export", container], target)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
+            seen = engines.of(engine).mounted(container, Path(folder))
+            if seen:
+                _done(watch(squash([*seen, "mksquashfs", folder, str(target)]), f"export {target.name}", "^$"), target)
+            else:
+                squash_tar([engine, "export", container], target)
     finally:
         subprocess.run([engine, "rm", "--force", container], capture_output=True, check=False)
 
@@ -144,35 +158,21 @@ def _environment(lines: list[str]) -> bytes:
     return archive.getvalue()
 
 
-def _squash(source: list[str], target: Path) -> None:
-    """Pipe a tar into mksquashfs; raises BadEnvironment where either end of the pipe fails or is not there."""
-    words = [
-        "mksquashfs",
-        "-",
-        str(target),
-        "-tar",
-        "-comp",
-        "zstd",
-        "-Xcompression-level",
-        "3",
-        "-all-root",
-        "-no-progress",
-        "-quiet",
-    ]
-    try:
-        with subprocess.Popen(source, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tar:
-            squashed = subprocess.run(words, stdin=tar.stdout, capture_output=True, text=True, check=False)
-            tar.stdout.close()
-            if squashed.returncode != 0:
-                tar.terminate()
-            told = tar.stderr.read().decode(errors="replace")
-    except FileNotFoundError as error:
-        raise BadEnvironment(
-            f"no program to make {target.suffix} with",
-            "mksquashfs of squashfs-tools 4.5 or newer",
-            str(error.filename),
-            "Debian: apt-get install squashfs-tools",
-        ) from error
+def squash(command: list[str]) -> list[str]:
+    """The command of mksquashfs with how an image is compressed: a fast level of zstd, on every core."""
+    how = ["-comp", "zstd", "-Xcompression-level", "3", "-all-root", "-no-progress", "-quiet"]
+    return [*command, *how]
+
+
+def squash_tar(source: list[str], target: Path) -> None:
+    """Pipe a tar into mksquashfs; raises BadEnvironment where either end of the pipe fails."""
+    words = squash(["mksquashfs", "-", str(target), "-tar"])
+    with subprocess.Popen(source, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tar:
+        squashed = subprocess.run(words, stdin=tar.stdout, capture_output=True, text=True, check=False)
+        tar.stdout.close()
+        if squashed.returncode != 0:
+            tar.terminate()
+        told = tar.stderr.read().decode(errors="replace")
     _done(Said(tar.returncode or squashed.returncode, told + squashed.stderr + squashed.stdout), target)
 
 
