@@ -54,7 +54,7 @@ def run(bench: Bench, scratch: Path) -> None:
         bench.step(f"imagenet-{layout}", slower / costs[layout].wall, 0.7, how)
     if MEMORY.is_dir():
         there = MEMORY / scratch.name
-        bench.scaling("imagenet-tfrecord", lambda workers: prepare("tfrecord", there, workers), there)
+        bench.scaling("imagenet-tfrecord", lambda workers, to: prepare("tfrecord", to, workers), there)
         shutil.rmtree(there)
 
 

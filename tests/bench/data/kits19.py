@@ -37,10 +37,10 @@ def run(bench: Bench, scratch: Path) -> None:
     source, to = scratch / "source", (MEMORY if MEMORY.is_dir() else scratch) / f"{scratch.name}-npy"
     make(folders, scratch / "some", source)
 
-    def prepare(workers: int) -> None:
+    def prepare(workers: int, to: Path) -> None:
         kits19.prepare(Job(source, "npy", to, {}, workers))
 
-    ours = bench.costs({"ours": lambda: prepare(1)}, to)["ours"].cpu
+    ours = bench.costs({"ours": lambda: prepare(1, to)}, to)["ours"].cpu
     reference = baseline("kits19_preprocess") - baseline("startup_torch_nibabel_import")
     how = f"CPU seconds of 10 cases: {ours:.2f}, reference {reference:.2f} without its start (baselines.csv)"
     bench.step("kits19", reference / ours, 3, how)

@@ -30,7 +30,7 @@ def run(bench: Bench, scratch: Path) -> None:
     paths = sorted(subset.path.rglob("*.flac"))
     to = (MEMORY if MEMORY.is_dir() else scratch) / f"{scratch.name}-wav"
 
-    def ours(workers: int = 1) -> None:
+    def ours(workers: int = 1, to: Path = to) -> None:
         write_list(convert(subset, to, workers)[0], to / "list.json")
 
     work = {"ours": ours, "libsndfile": lambda: [soundfile.read(path, dtype="int16") for path in paths]}

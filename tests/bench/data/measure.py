@@ -10,6 +10,8 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
@@ -57,13 +59,23 @@ class Bench:
                 found[name].append(Cost(_cpu() - cpu, time.monotonic() - wall))
         return {name: _median(costs) for name, costs in found.items()}
 
-    def scaling(self, name: str, prepare: Callable[[int], object], to: Path) -> None:
-        """Whether two workers are 1.8 times as fast as one, where the processors are the limit."""
-        costs = self.costs({"one": lambda: prepare(1), "two": lambda: prepare(2)}, to)
+    def scaling(self, name: str, prepare: Callable[[int, Path], object], to: Path) -> None:
+        """Whether two workers are 1.8 times as fast as one, where the processors are the limit.
+
+        Beside it stands what the machine gives to two processes that have nothing in common, one worker each: two
+        processors that a virtual machine shows may be the two threads of one core.
+        """
+        work = {
+            "one": lambda: prepare(1, to / "0"),
+            "two": lambda: prepare(2, to / "0"),
+            "apart": lambda: _together([partial(prepare, 1, to / str(number)) for number in range(2)]),
+        }
+        costs = self.costs(work, to)
         one, two = costs["one"], costs["two"]
         how = (
             f"{one.wall:.2f} s with 1 worker, {two.wall:.2f} s with 2; CPU seconds {one.cpu:.2f} and {two.cpu:.2f}; "
-            f"load {os.getloadavg()[0]:.1f}: where others use the processors, only the CPU seconds say something"
+            f"two processes with 1 worker each: {2 * one.wall / costs['apart'].wall:.2f} is what this machine gives; "
+            f"load {os.getloadavg()[0]:.1f}"
         )
         self.step(f"{name}-2-workers", one.wall / two.wall, 1.8, how)
 
@@ -78,6 +90,17 @@ def missing(*paths: Path) -> str:
     """Why a step cannot be run here, or nothing."""
     absent = [str(path) for path in paths if not path.exists()]
     return f"no {', '.join(absent)}" if absent else ""
+
+
+def _together(work: list[Callable[[], object]]) -> None:
+    """Run each in a process of its own at the same time."""
+    processes = [get_context("fork").Process(target=one) for one in work]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise RuntimeError("one of the processes failed")
 
 
 def _median(costs: list[Cost]) -> Cost:

@@ -43,13 +43,13 @@ def run(bench: Bench, scratch: Path) -> None:
         for _ in range(COPIES):
             text.tokenise(source, part, tokeniser)
 
-    def prepare(workers: int) -> dict:
+    def prepare(workers: int, to: Path) -> dict:
         return wikipedia.prepare(Job(source, "hdf5", to, {}, workers))
 
     size = len(part.encode())
     to.mkdir()
-    instances = prepare(1)["train_instances"]
-    costs = bench.costs({"clean-up": clean_up, "tokens": tokenise, "instances": lambda: prepare(1)}, to)
+    instances = prepare(1, to)["train_instances"]
+    costs = bench.costs({"clean-up": clean_up, "tokens": tokenise, "instances": lambda: prepare(1, to)}, to)
     reference = 1 / (baseline("wiki_cleanup_file") / CLEANUP_BYTES + baseline("wiki_clean_sh") / SED_BYTES)
     rates = {
         "clean-up": (5 * sum(map(len, content)) / costs["clean-up"].cpu, reference, 15, "B"),
