@@ -304,6 +304,9 @@ def test_a_round_is_a_folder_of_submitters(tmp_path):
     assert [item.name for item in tree.read(tmp_path / "round", ("b",)).submitters] == ["b"]
     with pytest.raises(BadInput, match="no submitter c"):
         tree.read(tmp_path / "round", ("c",))
+    assert tree.read(tmp_path / "round" / "b", ("b",)).kind == "submitter"
+    with pytest.raises(BadInput, match="the tree of one submitter"):
+        tree.read(tmp_path / "round" / "b", ("c",))
 
 
 @pytest.mark.parametrize(

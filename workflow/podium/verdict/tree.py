@@ -98,7 +98,7 @@ class Tree:
 
 
 def read(path: Path, only: tuple[str, ...] = ()) -> Tree:
-    """See what lies at `path`; `only` names the submitters of a round that are wanted.
+    """See what lies at `path`; `only` names the submitters that are wanted.
 
     Raises BadInput where there is nothing of the kind, or a wanted submitter is not there.
     """
@@ -110,6 +110,13 @@ def read(path: Path, only: tuple[str, ...] = ()) -> Tree:
     if place.is_file():
         return Tree(path, "log", (_part(place.parent.parent, place.parent, (place,)),))
     if _is_submitter(place):
+        if only and place.name not in only:
+            raise BadInput(
+                f"{path} is the tree of one submitter, by its folder's name {place.name}",
+                f"{place.name}, or no submitter's name",
+                ", ".join(only),
+                "the same without --submitter",
+            )
         return Tree(path, "submitter", (submitter(place),))
     names = [name for name in _folders(place) if _is_submitter(place / name)]
     if names:
