@@ -13,7 +13,7 @@ from podium.data.formats import tar
 from podium.data.job import Job
 
 PICTURES = ("china.jpg", "flower.jpg", "skimage_rocket.jpg")  # 110 to 200 kB, as in ImageNet on average
-CLASSES, IMAGES = 20, 200
+CLASSES, IMAGES, MANY = 20, 200, 800  # of a class; many to see how two workers share, beyond their start
 PARAMS = {"recordio": {}, "tfrecord": {"shards": {"train": 8, "validation": 1}}}
 
 
@@ -26,7 +26,7 @@ def run(bench: Bench, scratch: Path) -> None:
     size = make([(folder / name).read_bytes() for name in PICTURES], source)
     archive = source / "train.tar"
 
-    def prepare(layout: str, to: Path, workers: int = 1) -> None:
+    def prepare(layout: str, to: Path, workers: int = 1, source: Path = source) -> None:
         imagenet.prepare(Job(source, layout, to, PARAMS[layout], workers))
 
     def copy() -> None:
@@ -53,19 +53,20 @@ def run(bench: Bench, scratch: Path) -> None:
         how = f"{size / 1e6:.0f} MB, 1 worker, without the manifest: {rates}"
         bench.step(f"imagenet-{layout}", slower / costs[layout].wall, 0.7, how)
     if MEMORY.is_dir():
-        there = MEMORY / scratch.name
-        bench.scaling("imagenet-tfrecord", lambda workers, to: prepare("tfrecord", to, workers), there)
+        there, much = MEMORY / scratch.name, scratch / "much"
+        make([(folder / name).read_bytes() for name in PICTURES], much, MANY)
+        bench.scaling("imagenet-tfrecord", lambda workers, to: prepare("tfrecord", to, workers, much), there)
         shutil.rmtree(there)
 
 
-def make(pictures: list[bytes], to: Path) -> int:
+def make(pictures: list[bytes], to: Path, each: int = IMAGES) -> int:
     """Write train.tar, val.tar and the labels; returns the bytes of the images."""
     to.mkdir()
     wnids = [f"n{number:08d}" for number in range(CLASSES)]
     size = 0
     with (to / "train.tar").open("wb") as file:
         for wnid in wnids:
-            images = [(f"{wnid}_{number}.JPEG", pictures[number % len(pictures)]) for number in range(IMAGES)]
+            images = [(f"{wnid}_{number}.JPEG", pictures[number % len(pictures)]) for number in range(each)]
             size += sum(len(data) for _, data in images)
             inner = b"".join(piece for name, data in images for piece in tar.frame(name, data)) + tar.END
             file.writelines(tar.frame(f"{wnid}.tar", inner))

@@ -17,6 +17,7 @@ from podium.data.wikipedia.wordpiece import Tokeniser, read_vocabulary
 
 # Bytes of the workloads of baselines.csv, and instances of its part.
 CLEANUP_BYTES, SED_BYTES, TOKEN_BYTES, PART_BYTES, INSTANCES = 1_035_716_000, 154_437_777, 12_352_470, 4_117_490, 34_558
+PARTS, MANY = 4, 16  # of text; many to see how two workers share, beyond their start
 COPIES = 3  # of the part, tokenised one after the other: most words are known then, as in the full set
 
 
@@ -29,10 +30,12 @@ def run(bench: Bench, scratch: Path) -> None:
     part = "".join(sentences.one_a_line(clean.without_markup(clean.without_tags(one))) for one in content)
     pieces = read_vocabulary(vocabulary)
     source, to = scratch / "source", (MEMORY if MEMORY.is_dir() else scratch) / f"{scratch.name}-hdf5"
-    source.mkdir()
-    for number in range(4):  # so that there is work for two
-        (source / f"part-{number:05d}-of-00500").write_text(part, encoding="utf-8")
-    shutil.copyfile(vocabulary, source / "vocab.txt")
+    much = scratch / "much"
+    for folder, parts in ((source, PARTS), (much, MANY)):
+        folder.mkdir()
+        for number in range(parts):
+            (folder / f"part-{number:05d}-of-00500").write_text(part, encoding="utf-8")
+        shutil.copyfile(vocabulary, folder / "vocab.txt")
 
     def clean_up() -> None:
         for one in content * 5:
@@ -43,7 +46,7 @@ def run(bench: Bench, scratch: Path) -> None:
         for _ in range(COPIES):
             text.tokenise(source, part, tokeniser)
 
-    def prepare(workers: int, to: Path) -> dict:
+    def prepare(workers: int, to: Path, source: Path = source) -> dict:
         return wikipedia.prepare(Job(source, "hdf5", to, {}, workers))
 
     size = len(part.encode())
@@ -59,7 +62,7 @@ def run(bench: Bench, scratch: Path) -> None:
     for name, (ours, theirs, bar, unit) in rates.items():
         how = f"{ours:,.0f} {unit} a CPU second, reference {theirs:,.0f} (baselines.csv)"
         bench.step(f"bert-{name}", ours / theirs, bar, how)
-    bench.scaling("bert", prepare, to)
+    bench.scaling("bert", lambda workers, to: prepare(workers, to, much), to)
     shutil.rmtree(to)
 
 
