@@ -13,7 +13,6 @@ from podium.config import Config
 
 REPOSITORY = Path(__file__).parents[1]
 SCRIPTED = REPOSITORY / "tests" / "scripted"
-ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 SHARED = REPOSITORY.parent / "shared"  # real inputs and oracle outputs; not ours, so absent from the repository
 
 
@@ -52,7 +51,7 @@ def snakemake(config: Path, *words: str, code: int = 0) -> str:
     answer = subprocess.run(
         [*command, "--configfile", str(config), *words],
         cwd=REPOSITORY,
-        env=ENVIRONMENT,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
