@@ -24,7 +24,7 @@ from podium.data import bring
 from podium.data.job import Job
 from podium.errors import BadInput
 
-DATASETS = ("c4", "criteo", "igbh", "imagenet", "kits19", "librispeech", "openimages", "wikipedia")
+DATASETS = ("c4", "criteo", "govreport", "igbh", "imagenet", "kits19", "librispeech", "openimages", "wikipedia")
 
 
 def module(dataset: str) -> ModuleType:
