@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def join(output: Output, work: Path, to: Path, dtype: np.dtype) -> tuple[int, in
     return sum(len(one) for one in lengths), place // dtype.itemsize
 
 
-def _append(data: Path, file, place: int) -> None:
+def _append(data: Path, file: IO[bytes], place: int) -> None:
     """Copy a piece to its place; where it is gone it was copied in an earlier try."""
     if not data.exists():
         return
