@@ -25,9 +25,14 @@ env: .venv/pins
 	$(PIP) --no-deps --editable .
 	cp requirements.txt $@
 
-.venv/pins-test: .venv/pins requirements-test.txt requirements-pytest.txt
+.venv/pins-test: .venv/pins .venv/pins-tokens .venv/pins-parquet requirements-test.txt requirements-pytest.txt
 	$(PIP) --requirement requirements-test.txt
 	cp requirements-test.txt $@
+
+# What two preparations need: C4 to tokens, GovReport from parquet. Neither needs what its package asks for in turn.
+.venv/pins-tokens .venv/pins-parquet: .venv/pins-%: .venv/pins requirements-%.txt
+	$(PIP) --no-deps --requirement requirements-$*.txt
+	cp requirements-$*.txt $@
 
 # Preparation steps as jobs of Slurm; runs need nothing of it.
 .venv/pins-slurm: .venv/pins requirements-slurm.txt

@@ -10,6 +10,7 @@ import pytest
 from podium import config as configuration
 from podium import plan
 from podium.data import catalog, fetch, layout, verify
+from podium.data.formats import megatron
 from podium.errors import BadInput
 
 
@@ -26,7 +27,7 @@ def index(lengths, bytes_a_token=4, documents=None):
     places = np.cumsum([0, *lengths[:-1]]) * bytes_a_token
     return b"".join(
         (
-            layout.MEGATRON + struct.pack("<QBQQ", 1, kind, len(lengths), documents),
+            megatron.MAGIC + struct.pack("<QBQQ", 1, kind, len(lengths), documents),
             np.array(lengths, "<i4").tobytes(),
             np.array(places, "<i8").tobytes(),
             np.arange(documents, dtype="<i8").tobytes(),
@@ -82,8 +83,8 @@ def test_a_token_file_fits_its_index(tmp_path, monkeypatch, bytes_a_token):
         (b"", "no index of a token file"),
         (b"<html>" * 20, "no index of a token file"),
         (index([1, 2])[:-1], "bytes by its header"),
-        (layout.MEGATRON + struct.pack("<QBQQ", 2, 4, 0, 0), "version 2"),
-        (layout.MEGATRON + struct.pack("<QBQQ", 1, 99, 0, 0), "kind of token 99"),
+        (megatron.MAGIC + struct.pack("<QBQQ", 2, 4, 0, 0), "version 2"),
+        (megatron.MAGIC + struct.pack("<QBQQ", 1, 99, 0, 0), "kind of token 99"),
     ],
 )
 def test_a_damaged_index_is_told(tmp_path, monkeypatch, content, said):

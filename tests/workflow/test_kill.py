@@ -8,6 +8,7 @@ processes are wherever they are. No test waits. `KILL_SEED=<seed> pytest …` dr
 from __future__ import annotations
 
 import bz2
+import gzip
 import importlib
 import json
 import os
@@ -19,6 +20,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from podium import files
 
@@ -52,6 +54,7 @@ PREPARATIONS = [
     ("wikipedia", "hdf5-shuffled", WIKIPEDIA),
     ("wikipedia", "hdf5-packed", WIKIPEDIA),
     ("wikipedia", "text", {"eval_articles": 6, "block_mib": 0.01}),
+    ("c4", "megatron", {"parts": [1], "validation_documents": 9, "vocabulary": 4}),
 ]
 
 
@@ -65,14 +68,28 @@ def add_dump(folder: Path) -> None:
     (folder / "enwiki-20200101-pages-articles-multistream.xml.bz2").write_bytes(content)
 
 
+def make_c4(folder: Path) -> None:
+    """Shards of one part, the validation set, and a tokenizer of four words."""
+    names = [f"c4-train.{number:05}-of-01024.json.gz" for number in range(128, 256)]
+    for number, name in enumerate([*names, *(f"c4-validation.{number:05}-of-00008.json.gz" for number in range(8))]):
+        lines = [json.dumps({"text": "a b c " * (number % 5 + line)}) + "\n" for line in range(3)]
+        (folder / name).write_bytes(gzip.compress("".join(lines).encode()))
+    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate("abc?")}, "?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.save(str(folder / "tokenizer.json"))
+
+
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """The demo's sources, each made once."""
+    """The demo's sources and one of C4, each made once."""
     made: dict[str, Path] = {}
 
     def source(dataset: str) -> Path:
         if dataset not in made:
             made[dataset] = tmp_path_factory.mktemp(dataset)
+            if dataset == "c4":
+                make_c4(made[dataset])
+                return made[dataset]
             importlib.import_module(f"podium.data.demo.{dataset}").make(made[dataset])
             if dataset == "wikipedia":
                 add_dump(made[dataset])
@@ -99,6 +116,8 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(("dataset", "layout", "params"), PREPARATIONS)
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(dataset, layout, params, sources, tmp_path):
     source, to = sources(dataset), tmp_path / "killed" / layout
+    if dataset == "c4":
+        params = params | {"tokenizer": str(source)}
     for folder in ("uncut", "killed"):
         (tmp_path / folder).mkdir()
     status, told = prepare(dataset, source, layout, tmp_path / "uncut" / layout, params)

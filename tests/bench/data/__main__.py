@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import c4
 import fetch
 import imagenet
 import kits19
@@ -21,7 +22,14 @@ import librispeech
 import wikipedia
 from measure import Bench
 
-STEPS = {"librispeech": librispeech, "imagenet": imagenet, "kits19": kits19, "bert": wikipedia, "fetch": fetch}
+STEPS = {
+    "librispeech": librispeech,
+    "imagenet": imagenet,
+    "kits19": kits19,
+    "bert": wikipedia,
+    "c4": c4,
+    "fetch": fetch,
+}
 
 
 def main() -> int:

@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 
 from podium.data import catalog
+from podium.data.formats import megatron
 from podium.errors import BadInput
-
-MEGATRON = b"MMIDIDX\x00\x00"  # then version, kind of token, sequences, documents; Megatron-LM, indexed_dataset.py
-_TOKEN_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # by kind: uint8 … uint16
 
 
 def check(dataset: str, folder: Path) -> None:
@@ -92,22 +90,17 @@ def _npy_header(path: Path) -> tuple[np.dtype, tuple[int, ...], int]:
 def _megatron(folder: Path, path: Path, rule: Mapping[str, Any]) -> list[str]:
     """The index says how many tokens its .bin has; both sizes must fit that."""
     name, data = path.relative_to(folder), path.with_suffix(".bin")
-    head = _head(path, 34)
-    if len(head) < 34 or not head.startswith(MEGATRON):
-        return [f"{name}: no index of a token file, it begins with {head[:9]!r}"]
-    version, kind, sequences, documents = struct.unpack("<QBQQ", head[9:])
-    if version != 1 or kind not in _TOKEN_BYTES:
-        return [f"{name}: version {version} and kind of token {kind} are not known"]
-    size = 34 + sequences * (4 + 8) + documents * 8  # lengths, places, ends of documents
-    if path.stat().st_size != size:
-        return [f"{name}: {size} bytes by its header, {path.stat().st_size} found"]
-    tokens = int(np.memmap(path, np.dtype("<i4"), "r", 34, (sequences,)).sum(dtype=np.int64)) if sequences else 0
-    found = []
-    if not data.is_file() or data.stat().st_size != tokens * _TOKEN_BYTES[kind]:
+    try:
+        index = megatron.read_index(path)
+    except ValueError as error:
+        return [f"{name}: {error}"]
+    tokens, found = int(index.lengths(path).sum(dtype=np.int64)), []
+    size = tokens * index.dtype.itemsize
+    if not data.is_file() or data.stat().st_size != size:
         there = data.stat().st_size if data.is_file() else "no file"
-        found.append(f"{data.relative_to(folder)}: {tokens * _TOKEN_BYTES[kind]} bytes by its index, {there} found")
-    if sequences != rule.get("sequences", sequences):
-        found.append(f"{name}: {rule['sequences']} sequences expected, {sequences} found")
+        found.append(f"{data.relative_to(folder)}: {size} bytes by its index, {there} found")
+    if index.sequences != rule.get("sequences", index.sequences):
+        found.append(f"{name}: {rule['sequences']} sequences expected, {index.sequences} found")
     if tokens < rule.get("tokens", 0):
         found.append(f"{name}: at least {rule['tokens']} tokens expected, {tokens} found")
     return found

@@ -24,12 +24,12 @@ from podium.data import bring
 from podium.data.job import Job
 from podium.errors import BadInput
 
-DATASETS = ("c4", "criteo", "igbh", "imagenet", "kits19", "librispeech", "openimages", "wikipedia")
+DATASETS = ("c4", "criteo", "govreport", "igbh", "imagenet", "kits19", "librispeech", "openimages", "wikipedia")
 
 
 def module(dataset: str) -> ModuleType:
-    """The module of a data set: FORMS, LAYOUTS, PARAMS, perhaps OTHER_NAMES of these, prepare(job),
-    invariants(folder, layout, counts), rederive(sample).
+    """The module of a data set: FORMS, LAYOUTS, PARAMS, perhaps OTHER_NAMES of these and settled(params),
+    prepare(job), invariants(folder, layout, counts), rederive(sample).
     """
     if dataset not in DATASETS:
         raise BadInput(
@@ -53,6 +53,7 @@ def prepare(
     params = {other_names.get(name, name): value for name, value in params.items()}
     for name in params:
         _known("parameter", name, maker.PARAMS)
+    params = getattr(maker, "settled", dict)(params)
     take = _take(params)
     if not source.is_dir():
         raise BadInput(f"no source for {dataset}", "a folder", f"nothing at {source}", f"podium fetch {dataset}")
@@ -168,13 +169,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--take", type=int, metavar="N", help="only the first N items, the parameter `take`: a subset for tests"
     )
     parser.add_argument(
+        "--tokenizer", metavar="PATH", help="tokenizer.json or its folder, the parameter `tokenizer` (c4)"
+    )
+    parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes; the bytes do not depend on it"
     )
     configuration.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """`podium prepare DATASET [--take N] [--from DIR --layout L --to DIR [--params FILE]]`.
+    """`podium prepare DATASET [--take N] [--tokenizer PATH] [--from DIR --layout L --to DIR [--params FILE]]`.
 
     With the three no config is read.
     """
@@ -194,6 +198,8 @@ def main(args: argparse.Namespace) -> int:
         to, params = plan.layout_folder(config, dataset), dict(dataset.params)
     if args.take is not None:
         params["take"] = args.take
+    if args.tokenizer is not None:
+        params["tokenizer"] = args.tokenizer
     return _tell(args, layout, to, prepare(args.dataset, source, layout, to, params, args.workers))
 
 
