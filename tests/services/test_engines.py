@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -70,33 +69,6 @@ def test_the_same_inputs_give_the_same_packages(on_engine, capsys):
     called("lock", "--rebuild", config=config)
     assert "as locked" in capsys.readouterr().out
     assert f"{image_of(config).tag}-again" not in on_engine.client("images")
-
-
-def test_a_tree_is_the_same_whatever_engine_made_the_runs(on_engine, tmp_path, prepared, built):
-    """Runs by the engine and by process: the same files, and the same lines but for times and seeds."""
-    trees = []
-    for by_engine in (True, False):
-        if by_engine:
-            config = on_engine.config()
-            called("build", "--offline", config=config)
-        else:
-            shutil.move(config.root, tmp_path / "containers")
-            config = built(prepared())
-        for number in range(2):
-            called("run", "--system", "host", "--benchmark", "resnet", "--attempt", str(number), config=config)
-        logs = [plan.result_folder(config, first_plan(config)) / str(number) / "result.txt" for number in range(2)]
-        trees.append([_lines(log) for log in logs])
-    assert trees[0] == trees[1]
-
-
-def _lines(log: Path) -> list:
-    """The events of a log without what every run has of its own."""
-    found = []
-    for line in log.read_text().splitlines():
-        event = json.loads(line.partition(":::MLLOG ")[2])
-        event.pop("time_ms")
-        found.append(event if event["key"] != "seed" else "seed")
-    return found
 
 
 def test_what_a_run_writes_is_the_callers(on_engine):

@@ -55,7 +55,7 @@ def take(engine: str, image: Image) -> Inventory:
     facts = json.loads(answer.stdout)
     return Inventory(
         python=facts["python"],
-        packages=facts["packages"],
+        packages=dict(sorted(facts["packages"].items())),
         system_kind=facts["system"]["kind"],
         distribution=facts["system"]["distribution"],
         system_packages=facts["system"]["packages"] if engine != "process" else {},  # else they are the machine's own

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 
-VERSION = 1  # of the text that comes out; goes into the counts of what is made of it
+VERSION = 2  # of the text that comes out; goes into the counts of what is made of it
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # Elements that are dropped with what is in them; the first alternative is the empty element, <ref name="a" />.
@@ -26,10 +26,11 @@ _BRACKETS = re.compile(r"\[\[|\]\]")
 _TABLE = re.compile(r"^[ \t:]*(?:(\{\|)|\|\}(?!\}))", re.MULTILINE)
 _EXTERNAL = re.compile(r"\[(?:[a-z]+:)?//[^\s\[\]]*(?:\s+([^\[\]\n]*))?\]", re.IGNORECASE)
 _SWITCH = re.compile(r"__[A-Z]+__")
-_QUOTES = re.compile(r"'{2,}")
+_REST = re.compile(r"'{2,}|\{{2,}|\}{2,}|\[{2,}|\]{2,}|<!--|</?[a-zA-Z][^<>]*>")
 _SPACES = re.compile(r"\s+")
 _LOOSE = re.compile(r" +([,.;:!?)])")  # where something was dropped before a mark
-_NO_PROSE = re.compile(r"[*#:;|!=]|-{4}|[\W_]*\Z")  # how a list, a heading, a rest of a table, a rule begins; no word
+# How a list, a heading, a rest of a table or a rule begins; or no word at all.
+_NO_PROSE = re.compile(r"[*#:;|!=]|\{\||-{4}|[\W_]*\Z")
 _FILES = ("file:", "image:", "media:", "category:")
 _LANGUAGE = re.compile(r"(?:[a-z]{2,3}(?:-[a-z]+)*|simple):\S")  # a link to the same article in another language
 
@@ -47,7 +48,9 @@ def paragraphs(wikitext: str) -> list[str]:
         text = shorter
     text = _without_tables(_without_templates(text))
     text = _EXTERNAL.sub(lambda match: match[1] or "", _links(text))
-    text = _QUOTES.sub("", _SWITCH.sub("", _TAG.sub("", text)))
+    text = _SWITCH.sub("", _TAG.sub("", text))
+    while (shorter := _REST.sub("", text)) != text:  # what only came together when something between was dropped
+        text = shorter
     lines = (line for line in text.split("\n") if not _NO_PROSE.match(line.strip()))
     shown = (_SPACES.sub(" ", html.unescape(_shown(_LOOSE.sub(r"\1", line)))).strip() for line in lines)
     return [line for line in shown if line]
