@@ -55,7 +55,12 @@ def run(bench: Bench, scratch: Path) -> None:
     if MEMORY.is_dir():
         there, much = MEMORY / scratch.name, scratch / "much"
         make([(folder / name).read_bytes() for name in PICTURES], much, MANY)
-        bench.scaling("imagenet-tfrecord", lambda workers, to: prepare("tfrecord", to, workers, much), there)
+        bench.scaling(
+            "imagenet-tfrecord",
+            lambda workers, to: prepare("tfrecord", to, workers, much),
+            there,
+            "podium.data.imagenet",
+        )
         shutil.rmtree(there)
 
 

@@ -62,7 +62,7 @@ def run(bench: Bench, scratch: Path) -> None:
     for name, (ours, theirs, bar, unit) in rates.items():
         how = f"{ours:,.0f} {unit} a CPU second, reference {theirs:,.0f} (baselines.csv)"
         bench.step(f"bert-{name}", ours / theirs, bar, how)
-    bench.scaling("bert", lambda workers, to: prepare(workers, to, much), to)
+    bench.scaling("bert", lambda workers, to: prepare(workers, to, much), to, "podium.data.wikipedia")
     shutil.rmtree(to)
 
 

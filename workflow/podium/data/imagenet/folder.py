@@ -19,17 +19,15 @@ from podium.data.imagenet.source import Image, Source, contents
 
 def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[str, parts.Part]:
     """Write both splits; returns what went into each."""
-    made = {}
+    work: dict[str, dict[str, parts.Work]] = {"train": {}, "val": {}}
     for split, images in (("train", source.train), ("val", source.val)):
-        work = {}
         for wnid, group in groupby(images, attrgetter("wnid")):
             some = list(group)
             name = f"{split}/{wnid}"
-            work[name] = parts.Work(
+            work[split][name] = parts.Work(
                 partial(_write_class, to / name, some, params), partial(_lies_there, to / name, some)
             )
-        made[split] = parts.together(to, split, work, params, workers)
-    return made
+    return parts.together(to, work, params, workers)
 
 
 def _write_class(folder: Path, images: list[Image], params: parts.Params) -> parts.Part:

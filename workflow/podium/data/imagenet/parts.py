@@ -10,14 +10,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from podium.data.formats import jpeg
 from podium.data.imagenet.source import Image, Source
+from podium.data.tasks import runner
 from podium.errors import BadInput
-from podium.progress import bar
 
 _NOTES = ".notes"
 
@@ -99,18 +99,20 @@ def begin(to: Path, source: Source, params: Params) -> None:
     made_of.write_text(digest.hexdigest())
 
 
-def together(to: Path, split: str, work: Mapping[str, Work], params: Params, workers: int) -> Part:
-    """Make the parts `work`, by name below `to`, `workers` at a time, and sum them up.
+def together(to: Path, work: Mapping[str, Mapping[str, Work]], params: Params, workers: int) -> dict[str, Part]:
+    """Make the parts of each split, by name below `to`, in so many processes, and sum each split up.
 
-    Raises BadInput with every image that cannot be decoded, when the parameter `undecodable` says so.
+    Processes, not threads: framing records is Python's own work. Raises BadInput with every image of a split that
+    cannot be decoded, when the parameter `undecodable` says so.
     """
-    total = Part()
-    with ThreadPoolExecutor(workers) as pool:
-        made = pool.map(lambda item: once(to, *item, params), work.items())
-        for part in bar(made, split, total=len(work), unit="part"):
-            total.add(part)
-    refuse_undecodable(split, total, params)
-    return total
+    made = {}
+    with runner(workers) as run:
+        for split, some in work.items():
+            made[split] = total = Part()
+            for part in run([partial(once, to, name, item, params) for name, item in some.items()], split):
+                total.add(part)
+            refuse_undecodable(split, total, params)
+    return made
 
 
 def once(to: Path, name: str, work: Work, params: Params) -> Part:

@@ -38,14 +38,14 @@ def shards(images: list[Image], prefix: str, number: int) -> dict[str, list[Imag
 def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[str, parts.Part]:
     """Write both splits; returns what went into each."""
     labels = {wnid: number for number, wnid in enumerate(source.classes, start=1)}
-    made = {}
-    for split, images in order(source).items():
-        work = {
+    work = {
+        {"train": "train", "validation": "val"}[split]: {
             name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, split, params.shards[split]).items()
         }
-        made[split] = parts.together(to, split, work, params, workers)
-    return {"train": made["train"], "val": made["validation"]}
+        for split, images in order(source).items()
+    }
+    return parts.together(to, work, params, workers)
 
 
 def _write_shard(path: Path, images: list[Image], labels: dict[str, int], params: parts.Params) -> parts.Part:

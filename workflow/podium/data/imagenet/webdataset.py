@@ -22,16 +22,15 @@ from podium.errors import BadInput
 def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[str, parts.Part]:
     """Write both splits; returns what went into each. Raises BadInput when two images have the same key."""
     labels = {wnid: number for number, wnid in enumerate(source.classes)}
-    made = {}
+    work = {}
     for split, images in tfrecord.order(source).items():
         _check_keys(images)
         short = {"train": "train", "validation": "val"}[split]
-        work = {
+        work[short] = {
             name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, short, params.shards[split]).items()
         }
-        made[short] = parts.together(to, short, work, params, workers)
-    return made
+    return parts.together(to, work, params, workers)
 
 
 def shards(images: list[Image], split: str, number: int) -> dict[str, list[Image]]:
