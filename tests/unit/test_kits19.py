@@ -5,6 +5,7 @@ import json
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nibabel
@@ -540,7 +541,8 @@ def test_no_more_runs_at_once_than_memory_allows(monkeypatch):
 
     needs = {0: 300, 1: 500, 2: 2000, 3: 300, 4: 100, 5: 500}
     tasks = {key: (need,) for key, need in needs.items()}
-    assert dict(pool.in_memory(work, tasks, needs, workers=4)) == needs
+    with ThreadPoolExecutor(4) as workers:
+        assert dict(pool.in_memory(workers, 4, work, tasks, needs)) == needs
     assert max(most) == 2000, "a task larger than the limit runs alone"
     assert max(total for total in most if total != 2000) <= 800
 

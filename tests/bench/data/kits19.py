@@ -48,7 +48,7 @@ def run(bench: Bench, scratch: Path) -> None:
     made, much = sorted(source.rglob("case_*")), scratch / "much"
     for number in range(MANY):
         shutil.copytree(made[number % len(made)], much / f"case_{number:05d}")
-    bench.scaling("kits19", lambda workers, to: prepare(workers, to, much), to)
+    bench.scaling("kits19", lambda workers, to: prepare(workers, to, much), to, "podium.data.kits19")
     for folder in (to, source, much):
         shutil.rmtree(folder)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -23,15 +23,22 @@ def runner(workers: int) -> Iterator[Run]:
     if workers == 1:
         yield _one_by_one
     else:
-        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
+        with processes(workers) as pool:
             yield partial(_in_parallel, pool)
+
+
+def processes(workers: int) -> Executor:
+    """So many processes that end with this one; for one worker a thread, which starts at once."""
+    if workers == 1:
+        return ThreadPoolExecutor(1)
+    return ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
 
 
 def _one_by_one(tasks: Sequence[Task], what: str) -> list[Any]:
     return [task() for task in progress.bar(tasks, what, unit="file")]
 
 
-def _in_parallel(pool: ProcessPoolExecutor, tasks: Sequence[Task], what: str) -> list[Any]:
+def _in_parallel(pool: Executor, tasks: Sequence[Task], what: str) -> list[Any]:
     running = [pool.submit(task) for task in tasks]
     try:
         return [task.result() for task in progress.bar(running, what, unit="file")]

@@ -22,6 +22,7 @@ from podium.data.job import Job
 from podium.data.kits19 import cases, published, resample
 from podium.data.kits19.cases import Case
 from podium.data.kits19.pool import in_memory
+from podium.data.tasks import processes
 from podium.errors import BadInput
 from podium.progress import bar
 
@@ -126,11 +127,13 @@ def _pairs(job: Job, found: Sequence[Case], settings: Settings) -> Iterator[tupl
     tasks = {case.number: (case, job.to, settings) for case in found}
     needs = {case.number: memory_needed(case, settings) for case in found}
     errors = []
-    for number, answer in bar(in_memory(make_pair, tasks, needs, job.workers), "prepare kits19", len(tasks), "case"):
-        if isinstance(answer, BadInput):
-            errors.append(answer)
-        else:
-            yield number, answer
+    with processes(job.workers) as pool:
+        answers = in_memory(pool, job.workers, make_pair, tasks, needs)
+        for number, answer in bar(answers, "prepare kits19", len(tasks), "case"):
+            if isinstance(answer, BadInput):
+                errors.append(answer)
+            else:
+                yield number, answer
     if errors:
         raise cases.together(job.source, errors)
 

@@ -1,12 +1,9 @@
-"""Run tasks in several threads, the largest first, without holding more memory at once than the machine has free.
-
-Threads suffice: inflating, hashing, writing and the arithmetic on arrays all leave the interpreter's lock.
-"""
+"""Run tasks in several processes, the largest first, without holding more memory at once than the machine has free."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +14,7 @@ _SHARE = 0.8  # of the free memory; the rest is for the page cache that the file
 
 
 def in_memory(
-    work: Callable[..., Any], tasks: Mapping[Key, tuple], needs: Mapping[Key, int], workers: int
+    pool: Executor, workers: int, work: Callable[..., Any], tasks: Mapping[Key, tuple], needs: Mapping[Key, int]
 ) -> Iterator[tuple[Key, Any]]:
     """Yield (key, `work(*tasks[key])`) as they finish; in place of the result the BadInput that the work raised.
 
@@ -26,16 +23,15 @@ def in_memory(
     waiting = sorted(tasks, key=lambda key: needs[key])
     free = int(free_memory() * _SHARE)
     running: dict[Future, Key] = {}
-    with ThreadPoolExecutor(workers) as pool:
-        while waiting or running:
-            while waiting and len(running) < workers and (not running or needs[waiting[-1]] <= free):
-                key = waiting.pop()
-                running[pool.submit(work, *tasks[key])] = key
-                free -= needs[key]
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                key = running.pop(future)
-                free += needs[key]
-                yield key, _result(future)
+    while waiting or running:
+        while waiting and len(running) < workers and (not running or needs[waiting[-1]] <= free):
+            key = waiting.pop()
+            running[pool.submit(work, *tasks[key])] = key
+            free -= needs[key]
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            key = running.pop(future)
+            free += needs[key]
+            yield key, _result(future)
 
 
 def free_memory() -> int:
