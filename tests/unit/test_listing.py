@@ -117,7 +117,7 @@ def test_the_listings_of_the_catalog_name_every_file_that_it_knows(name, monkeyp
         item = next(item for item in facts["listings"] if item["listing"] == address)
         paths = item.get("only", list(named))
         paths = paths + [f"more-{number}" for number in range(item.get("files", len(paths)) - len(paths))]
-        return [(path, named.get(path, ONE), f"https://x/{path}") for path in paths]
+        return [(path, named.get(path, named.get(path.rpartition("/")[2], ONE)), f"https://x/{path}") for path in paths]
 
     monkeypatch.setattr(listing, "_read", read)
     items = catalog.wanted(facts)

@@ -260,6 +260,19 @@ def test_bad_parameters_are_refused(published, tmp_path, name, value):
         prepare(published, tmp_path, **{name: value})
 
 
+def test_the_start_checkpoint_lies_in_a_layout_as_tensorflow_and_the_configs_look_for_it(source, tmp_path):
+    stored = {"model.ckpt-28252.index": b"index", "model.ckpt-28252-003.data-00000-of-00001": b"weights"}
+    for name, data in stored.items():
+        (source / name).write_bytes(data)
+    counts = prepare(source, tmp_path / "to")
+    ready = {path.name: path.read_bytes() for path in (tmp_path / "to" / "tf1_ckpt").iterdir()}
+    assert ready == {"model.ckpt-28252.index": b"index", "model.ckpt-28252.data-00000-of-00001": b"weights"}
+    assert wikipedia.invariants(tmp_path / "to", "hdf5", counts) == []
+    (source / "model.ckpt-28252.index").unlink()
+    with pytest.raises(BadInput, match="half a start checkpoint"):
+        prepare(source, tmp_path / "half")
+
+
 def test_a_second_try_goes_on_with_the_files_that_are_there(published, tmp_path):
     prepare(published, tmp_path, shards=2)
     wanted = content(tmp_path)

@@ -64,6 +64,10 @@ def prepare(job: Job) -> dict[str, Any]:
             counts |= _instances(run, job, found, recipe, chosen)
     if found.vocabulary.is_file():
         shutil.copyfile(found.vocabulary, job.to / "vocab.txt")
+    for name, path in source.checkpoint(job.source).items():
+        files.need_space(job.to, path.stat().st_size, name)
+        (job.to / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, job.to / name)
     shutil.rmtree(job.to / WORK, ignore_errors=True)
     return counts
 

@@ -15,6 +15,14 @@ FORMS = {
     "dump": "a dump, enwiki-20200101-pages-articles-multistream.xml.bz2, and vocab.txt; extracted first (not official)",
 }
 ARCHIVE = "results_text.tar.gz"
+# Of the start checkpoint: the names in a layout, where the configs of containers/bert look, and those of sources.
+_CHECKPOINT = {
+    "tf1_ckpt/model.ckpt-28252.index": ("model.ckpt-28252.index",),
+    "tf1_ckpt/model.ckpt-28252.data-00000-of-00001": (
+        "model.ckpt-28252.data-00000-of-00001",
+        "model.ckpt-28252-003.data-00000-of-00001",
+    ),
+}
 _TEXT_FOLDERS = (".", "text", "results4", "results")  # where the published archives and the reference put the parts
 _DUMPS = "*-pages-articles*.xml.bz2"
 _DUMP = re.compile(r"[a-z_]+-(\d{8})-pages-articles(-multistream)?\.xml\.bz2")
@@ -86,6 +94,22 @@ def dump(folder: Path, date: int) -> Path:
             "take the dump of the benchmark; for another one, whose results do not compare, set dump_date to its date",
         )
     return folder / found[0]
+
+
+def checkpoint(folder: Path) -> dict[str, Path]:
+    """The files of the start checkpoint (TensorFlow 1), by their names in a layout; none where it is not there.
+
+    MLCommons' storage calls the weights model.ckpt-28252-003.data-…, a name under which TensorFlow does not look for
+    them. Raises BadInput for half a checkpoint.
+    """
+    found = {}
+    for name, stored in _CHECKPOINT.items():
+        paths = (place / other for place in (folder, folder / "tf1_ckpt") for other in stored)
+        if path := next((path for path in paths if path.is_file()), None):
+            found[name] = path
+    if len(found) == 1:
+        raise BadInput(f"half a start checkpoint in {folder}", " and ".join(_CHECKPOINT), *found, _NEXT)
+    return found
 
 
 def vocabulary(folder: Path) -> Path:
