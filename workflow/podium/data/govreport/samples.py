@@ -27,7 +27,8 @@ def convert(path: Path, to: Path, take: int = 0) -> int:
 
     Raises BadInput for a sample that is not as the benchmark has them.
     """
-    count = min(parquet.count(path), take or LONGEST**2)
+    count = parquet.count(path)
+    count = min(count, take) if take else count
     if not to.exists():
         objects.write(to, count, islice(_rows(path), count))
     return count
