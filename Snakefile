@@ -30,7 +30,8 @@ from podium import config as configuration, plan
 from podium.data import sources, verify
 from podium.package import archive, inspect, layout
 from podium.package.sources import configs
-from podium.report import figures, html
+from podium.report import figures
+from podium.report.report import report_file
 
 CONFIG = configuration.load_for_snakemake(workflow.configfiles, config)
 PLANS = plan.plans(CONFIG)
@@ -59,7 +60,7 @@ rule all:
         [plan.stamps(CONFIG, item) for item in PLANS],
         [plan.verdict_file(CONFIG, item) for item in PLANS],
         archive.stamp_file(CONFIG),
-        html.report_file(CONFIG),
+        report_file(CONFIG),
 
 
 include: "workflow/rules/data.smk"

@@ -8,7 +8,7 @@ import pytest
 
 from podium.verdict import tree
 from podium.verdict.score import rows
-from podium.verdict.score.score import olympic
+from podium.verdict.score.olympic import olympic
 from support import SHARED
 
 PUBLISHED = SHARED / "data" / "published"

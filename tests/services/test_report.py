@@ -9,7 +9,7 @@ import pytest
 
 from podium import cli, files, plan
 from podium.package import system
-from podium.report import html
+from podium.report.report import report_file
 from services.chromium_service import Page
 from support import SCRIPTED
 
@@ -31,7 +31,7 @@ def report(tmp_path, work_root) -> Path:
     environment = plan.result_folder(config, item) / "2" / "environment.json"
     files.write_json(environment, {**files.read_json(environment), "kernel": "another <kernel>"})
     assert cli.main(["report", "--config", str(config.path)]) == 0
-    return html.report_file(config)
+    return report_file(config)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1280, False), (1280, True)])

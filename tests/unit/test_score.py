@@ -12,7 +12,7 @@ import synthetic
 from podium import cli, files
 from podium.verdict import tree
 from podium.verdict.score import rows
-from podium.verdict.score.score import olympic
+from podium.verdict.score.olympic import olympic
 
 
 def test_the_fastest_and_the_slowest_are_dropped():

@@ -13,7 +13,7 @@ from podium.runs import run as runs
 from podium.runs import select
 from podium.runs.ledger import Attempt
 from podium.verdict import check
-from podium.verdict.score.score import olympic
+from podium.verdict.score.olympic import olympic
 from support import SCRIPTED, first_plan
 
 

@@ -43,7 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "upload": ("podium.package.upload", "bring the archive to S3 and check it there"),
     "nightly": ("podium.nightly.command", "run tonight's benchmarks, judge them against the history"),
     "status": ("podium.report.status", "where every result stands, what was made, what to do next"),
-    "report": ("podium.report.html", "write the report: scores, convergence of every run, what is missing"),
+    "report": ("podium.report.report", "write the report: scores, convergence of every run, what is missing"),
 }
 
 

@@ -22,7 +22,7 @@ rule write_report:
         [plan.verdict_file(CONFIG, item) for item in PLANS],
         CONFIG.root / "reports" / "scores.json",
     output:
-        report(html.report_file(CONFIG), caption="../report/page.rst", category="Report"),
+        report(report_file(CONFIG), caption="../report/page.rst", category="Report"),
         report(figures.board_file(CONFIG), caption="../report/board.rst", category="Results"),
         report(figures.timeline_file(CONFIG), caption="../report/timeline.rst", category="Results"),
         plots("convergence"),

@@ -10,7 +10,7 @@ from podium import files
 from podium.config import Config
 from podium.package import sources
 from podium.plan import Plan
-from podium.report import board, plot, runs
+from podium.report import board, html, plot, runs
 from podium.report.board import Board
 from podium.verdict.score.score import label
 
@@ -57,8 +57,6 @@ def plot_file(config: Config, item: Plan, what: str) -> Path:
 
 def write(config: Config) -> None:
     """Write all of them, from the work root's files."""
-    from podium.report import html
-
     found = sources.sources(config)
     told = {source.name: runs.attempts(source) for source in found}
     files.write_text(board_file(config), table(config, board.board(config)))

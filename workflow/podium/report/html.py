@@ -1,23 +1,20 @@
-"""`podium report`: one self-contained page: board, scores, convergence and time of every run, differences, timeline.
+"""One self-contained page: board, scores, convergence and time of every run, differences, timeline.
 
 Nothing is fetched by it and nothing leaves it: style, script and plots are in the page.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from podium import config as configuration
 from podium import files
 from podium.config import Config
 from podium.package import sources, system
 from podium.package.sources import Source
-from podium.report import board, figures, plot, runs, status
+from podium.report import board, plot, runs, status
 from podium.report.plot import Band, Column, Line, Span
 from podium.report.runs import Told
 from podium.verdict import kept
@@ -178,21 +175,3 @@ def _system(source: Source) -> dict[str, Any]:
 
 def _plain(value: Any) -> str:
     return "; ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else str(value)
-
-
-def report_file(config: Config) -> Path:
-    return config.root / "reports" / "index.html"
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    configuration.argument(parser)
-
-
-def main(args: argparse.Namespace) -> int:
-    """`podium report`: writes reports/index.html, and the plots as files into reports/figures."""
-    config = configuration.load(args.config)
-    path = report_file(config)
-    figures.write(config)
-    files.write_text(path, page(config))
-    print(json.dumps({"report": str(path)}) if args.json else f"report: {path}")
-    return 0

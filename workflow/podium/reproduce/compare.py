@@ -21,7 +21,7 @@ from podium.verdict.official import rcptest
 from podium.verdict.official.hearing import Hearing
 from podium.verdict.official.rcptest import Outcome
 from podium.verdict.reading.digest import Digest
-from podium.verdict.score import score
+from podium.verdict.score.olympic import dropped_each_side, olympic
 
 REPRODUCED, FASTER, SLOWER, NOT = "reproduced", "faster", "slower", "not comparable"
 THROUGHPUT_LOGS = 3  # logs of each side that are read for their throughput
@@ -159,7 +159,7 @@ def _obstacles(theirs: Side, mine: Side, benchmark: str, outcome: Outcome | None
     if len(theirs.converged) < 2:
         found.append(f"theirs: {len(theirs.converged)} of {len(theirs.logs)} logs tell a converged run, two are needed")
     missed = len(mine.logs) - len(mine.converged)
-    if not mine.converged or missed > score.dropped_each_side(benchmark):
+    if not mine.converged or missed > dropped_each_side(benchmark):
         found.append(f"mine: {missed} of {len(mine.logs)} runs did not reach the target")
     sizes = (theirs.batch_size, mine.batch_size)
     if None not in sizes and sizes[0] != sizes[1]:
@@ -226,9 +226,9 @@ def _sentence(verdict: str, decisive: Ratio | None, margin: float) -> str:
 def _facts(side: Side, benchmark: str, way: str, confidence: float, runs: int) -> dict[str, Any]:
     """What is shown of a side; `runs` are drawn for the interval of its score."""
     times = [log.minutes if log.epochs.converged else None for log in side.logs.values()]
-    olympic = score.olympic(times, benchmark)
+    score = olympic(times, benchmark)
     interval = statistics.score_interval(
-        side.minutes, runs, lambda drawn: score.olympic(drawn, benchmark).minutes, confidence
+        side.minutes, runs, lambda drawn: olympic(drawn, benchmark).minutes, confidence
     )
     return {
         "name": side.name,
@@ -237,8 +237,8 @@ def _facts(side: Side, benchmark: str, way: str, confidence: float, runs: int) -
         "batch_size": side.batch_size,
         "minutes": side.minutes,
         "points": side.points(way),
-        "score": olympic.minutes,
-        "score_why": olympic.why,
+        "score": score.minutes,
+        "score_why": score.why,
         "score_interval": interval,
         "logs": [path.name for path in side.logs],
     }

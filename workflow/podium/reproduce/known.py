@@ -9,7 +9,7 @@ from podium.reproduce.discover import Published, Tree
 from podium.reproduce.plan import Known
 from podium.verdict.reading import cache
 from podium.verdict.reading.digest import Digest
-from podium.verdict.score import score
+from podium.verdict.score.olympic import olympic
 
 
 def digests(tree: Tree, round: str) -> Mapping[Path, Digest]:
@@ -34,5 +34,5 @@ def of(published: Published, logs: list[Digest]) -> Known:
         log.epochs.batch_size for log in logs if isinstance(log.epochs.batch_size, int) and log.epochs.batch_size > 0
     ]
     required = get_result_file_counts("training").get(published.result.benchmark, 0)
-    points = score.olympic(minutes, published.result.benchmark)
+    points = olympic(minutes, published.result.benchmark)
     return Known(minutes, sizes[0] if sizes else None, points.minutes, required)

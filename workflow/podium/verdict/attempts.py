@@ -20,7 +20,7 @@ from podium.verdict.findings import ERROR, WARNING, Finding, silent, worst
 from podium.verdict.official import unmodified
 from podium.verdict.reading import cache
 from podium.verdict.reading.digest import Digest
-from podium.verdict.score.score import Score, dropped_each_side, olympic
+from podium.verdict.score.olympic import Score, dropped_each_side, olympic
 from podium.verdict.submission import Submission
 
 

@@ -29,7 +29,7 @@ from podium.verdict.official import description, rcp, rcptest
 from podium.verdict.official.rcp import Reference
 from podium.verdict.reading import cache, logs
 from podium.verdict.reading.digest import Digest
-from podium.verdict.score.score import dropped_each_side
+from podium.verdict.score.olympic import dropped_each_side
 
 
 @dataclass(frozen=True)

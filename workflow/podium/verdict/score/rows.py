@@ -22,7 +22,7 @@ from podium.verdict.official.hearing import Hearing
 from podium.verdict.official.rcptest import Outcome
 from podium.verdict.reading import cache
 from podium.verdict.reading.digest import Digest
-from podium.verdict.score.score import Score, olympic
+from podium.verdict.score.olympic import Score, olympic
 from podium.verdict.tree import SCALING, Result, Tree
 
 

@@ -1,8 +1,6 @@
 """`podium score`: the olympic score of every result, from run_start to run_stop of the counted runs.
 
 Of a results tree also the RCP scaling (`score_tree`); of the work root what the verdicts hold, into reports/scores.
-
-Source: training rules, scoring; mlperf_logging result_summarizer (one run is dropped on each side, of unet3d four).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from podium import config as configuration
 from podium import files, plan
 from podium.config import Config
 from podium.verdict import kept
+from podium.verdict.score.olympic import Score
 
 if TYPE_CHECKING:  # the verdict's code is imported where it is used, so that --help is quick
     from podium.verdict.score.rows import Row
@@ -27,38 +26,6 @@ if TYPE_CHECKING:  # the verdict's code is imported where it is used, so that --
 LABEL = "unverified: not verified by MLCommons Association"
 INHOUSE_LABEL = "in-house benchmarks: no MLPerf results, and not to be compared with any"
 DEMO_LABEL = "demo: scaled-down models on generated data, not a benchmark result"
-
-
-@dataclass(frozen=True)
-class Score:
-    """A result's time to train in minutes, None when it has none; `dropped` are indices of the given runs."""
-
-    minutes: float | None
-    dropped: tuple[int, ...]
-    why: str
-
-
-def dropped_each_side(benchmark: str) -> int:
-    """How many runs the olympic mean drops at either end."""
-    return 4 if benchmark == "unet3d" else 1
-
-
-def olympic(times: Sequence[float | None], benchmark: str) -> Score:
-    """The olympic mean of run times in minutes; a run that did not converge is None and counts as slowest.
-
-    More of those than are dropped at the slow end make the result invalid.
-    """
-    drop = dropped_each_side(benchmark)
-    failed = [index for index, time in enumerate(times) if time is None]
-    if len(failed) > drop:
-        return Score(None, tuple(failed), f"{len(failed)} runs did not converge, {drop} may")
-    if len(times) <= 2 * drop:
-        return Score(None, (), f"{len(times)} runs are too few to drop {drop} at either end")
-    order = sorted((index for index in range(len(times)) if times[index] is not None), key=lambda index: times[index])
-    order += failed
-    kept = order[drop : len(order) - drop]
-    minutes = sum(times[index] for index in kept) / len(kept)
-    return Score(minutes, tuple(order[:drop] + order[len(order) - drop :]), f"mean of {len(kept)} of {len(times)} runs")
 
 
 def rows(config: Config) -> list[dict[str, object]]:
