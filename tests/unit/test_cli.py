@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 
@@ -42,6 +43,17 @@ def test_an_error_as_json_has_the_same_content(tmp_path, capsys):
     cli.main(["plan", "--config", str(tmp_path / "none.yaml"), "--json"])
     answer = json.loads(capsys.readouterr().out)
     assert set(answer) == {"error", "expected", "found", "next"}
+
+
+@pytest.mark.parametrize("words", [["prepare", "--help"], ["plan"], ["plan", "--json"]])
+def test_a_reader_who_leaves_is_no_fault(words):
+    """As `podium prepare --help | head`: status 141, as of other tools, and not a word."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "podium", *words]
+    answer = subprocess.run(command, cwd=REPOSITORY, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (answer.returncode, answer.stderr) == (141, "")
 
 
 def test_plan_lists_every_result(capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 
 import podium
@@ -64,7 +65,22 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb; errors that a person can act on are printed, everything else is a fault and keeps its traceback."""
     argv = sys.argv[1:] if argv is None else argv
     verb = next((word for word in argv if not word.startswith("-")), None)
-    args = parser(verb if verb in VERBS else None).parse_args(argv)
+    try:
+        try:
+            args = parser(verb if verb in VERBS else None).parse_args(argv)
+            return _called(args)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"podium {verb}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone: nothing more can be said, also not when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _called(args: argparse.Namespace) -> int:
     try:
         return importlib.import_module(VERBS[args.verb][0]).main(args) or GOOD
     except PodiumError as error:
@@ -72,12 +88,6 @@ def main(argv: list[str] | None = None) -> int:
         if args.json:
             print(json.dumps(error.as_json()))
         return error.code
-    except KeyboardInterrupt:
-        print(f"podium {args.verb}: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone: nothing more can be said
-        return 141
 
 
 if __name__ == "__main__":
