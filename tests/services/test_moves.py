@@ -184,8 +184,9 @@ def test_a_file_for_clusters_is_the_same_read_in_the_store_or_as_a_tar(on_engine
     engine = engines.of(on_engine.name)
     assert engine.mounted("podium-tests-none", Path("/")) is None or on_engine.name == "podman"
     seen = listed()
-    monkeypatch.setattr(engine, "mounted", lambda _container, _folder: None)
-    assert sorted(listed() ^ seen) == [] and len(seen) > 1000
+    for refused in (None, ["false"]):
+        monkeypatch.setattr(engine, "mounted", lambda _container, _folder, refused=refused: refused)
+        assert sorted(listed() ^ seen) == [] and len(seen) > 1000
     folder = plan.image_file(locked, first_plan(locked)).parent
     assert not [path for path in folder.iterdir() if path.name.startswith((".export-", ".new."))]
     assert "podium-export" not in on_engine.client("ps", "--all", "--format={{.Names}}")

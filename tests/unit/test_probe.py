@@ -119,6 +119,14 @@ def test_no_space_is_said_before_anything_is_made(prepared, monkeypatch):
         export.export(config, first_plan(config), "tar")
 
 
+def test_a_missing_program_is_named_with_the_package_that_has_it(prepared, tmp_path, monkeypatch):
+    config = prepared()
+    files.write_json(plan.image_file(config, first_plan(config)), IMAGE.as_json())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadEnvironment, match="apt-get install squashfs-tools"):
+        export.export(config, first_plan(config), "sqsh")
+
+
 def test_what_has_no_layers_is_neither_pushed_nor_exported(prepared, built):
     from podium.images import push
 

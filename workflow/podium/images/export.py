@@ -119,7 +119,9 @@ def _sif(image: Image, target: Path) -> None:
 def _sqsh(image: Image, target: Path) -> None:
     """The files of a container that was never started, compressed by squashfs-tools with every core.
 
-    They are read where the store keeps them, else as the tar that the engine makes of them, which costs it a core.
+    They are read where the store keeps them, if this user may, else as the tar that the engine makes of them, which
+    takes a core.
+
     The image's environment goes to /etc/environment, where enroot looks for it (its doc/image-format.md); a command is
     executed as it stands, since there is no /etc/rc.
     """
@@ -139,7 +141,7 @@ def _sqsh(image: Image, target: Path) -> None:
         subprocess.run(copied, input=_environment(facts["Config"].get("Env") or []), check=True, capture_output=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
             seen = engines.of(engine).mounted(container, Path(folder))
-            if seen:
+            if seen and subprocess.run([*seen, "true"], capture_output=True, check=False).returncode == 0:
                 _done(watch(squash([*seen, "mksquashfs", folder, str(target)]), f"export {target.name}", "^$"), target)
             else:
                 squash_tar([engine, "export", container], target)
