@@ -17,7 +17,7 @@ from podium.data.formats import flac
 from podium.data.librispeech.convert import convert, write_list
 from podium.data.librispeech.source import Subset
 
-CHAPTERS, UTTERANCES = 15, 20
+CHAPTERS, MANY, UTTERANCES = 15, 100, 20  # many to see how two workers share
 PEER_FILES = 10
 
 
@@ -26,11 +26,13 @@ def run(bench: Bench, scratch: Path) -> None:
     if reason := missing(*recordings):
         bench.skip("librispeech", reason)
         return
-    subset = Subset("train-clean-100", make([path.read_bytes() for path in recordings], scratch / "train-clean-100"))
+    content = [path.read_bytes() for path in recordings]
+    subset = Subset("train-clean-100", make(content, scratch / "train-clean-100", CHAPTERS))
+    much = Subset("train-clean-100", make(content, scratch / "much", MANY))
     paths = sorted(subset.path.rglob("*.flac"))
     to = (MEMORY if MEMORY.is_dir() else scratch) / f"{scratch.name}-wav"
 
-    def ours(workers: int = 1, to: Path = to) -> None:
+    def ours(workers: int = 1, to: Path = to, subset: Subset = subset) -> None:
         write_list(convert(subset, to, workers)[0], to / "list.json")
 
     work = {"ours": ours, "libsndfile": lambda: [soundfile.read(path, dtype="int16") for path in paths]}
@@ -47,13 +49,13 @@ def run(bench: Bench, scratch: Path) -> None:
     how = f"{len(paths)} utterances decoded by {decoder}; CPU seconds: {seconds}, reference {reference:.2f} ({peer})"
     bench.step("librispeech-convert", reference / costs["ours"].cpu, 25, how)
     bench.step("librispeech-of-decoding", costs["libsndfile"].cpu / costs["ours"].cpu, 0.8, "the limit is libsndfile's")
-    bench.scaling("librispeech", ours, to)
+    bench.scaling("librispeech", lambda workers, to: ours(workers, to, much), to)
     shutil.rmtree(to)
 
 
-def make(recordings: list[bytes], to: Path) -> Path:
+def make(recordings: list[bytes], to: Path, chapters: int) -> Path:
     """A subset as the archives unpack, of copies."""
-    for chapter in range(CHAPTERS):
+    for chapter in range(chapters):
         folder = to / f"{chapter + 1}" / f"{chapter + 100}"
         folder.mkdir(parents=True)
         names = [f"{chapter + 1}-{chapter + 100}-{number:04d}" for number in range(UTTERANCES)]

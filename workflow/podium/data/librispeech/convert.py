@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from podium.errors import BadInput
 from podium.progress import bar
 
 RATE = 16_000
+BATCH = 64  # utterances that a thread converts before it hands them over
 LISTED = 20  # offenders that one error names
 SOX_FULL_SCALE = 2**31 - 1  # SoX computes on 32-bit samples and divides by the largest
 MAX_DURATION = 16.7  # seconds; longer utterances are not trained on (reference configs/baseline_v3-1023sp.yaml)
@@ -98,8 +100,9 @@ def convert(subset: Subset, to: Path, workers: int, take: int = 0) -> tuple[list
     Both are sorted by file name. With `take` only the first utterances in that order are written; whatever other audio
     is in the source is neither decoded nor missed.
 
-    A WAV that is there already is kept when it is whole, which the md5 in its FLAC proves. At most four utterances per
-    worker are in memory. Raises BadInput that names the offenders when audio or transcripts are not what they must be.
+    A WAV that is there already is kept when it is whole, which the md5 in its FLAC proves. At most BATCH utterances
+    per worker, and as many more, are in memory. Raises BadInput that names the offenders when audio or transcripts are
+    not what they must be.
     """
     folder = to / f"{subset.name}-wav"
     transcripts: dict[str, str] = {}
@@ -181,19 +184,20 @@ def _key(member: Member) -> str:
 def _spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """`map` over threads, in order, with few items in flight: decoding, hashing and writing release the GIL.
 
-    One worker needs no other thread: handing utterances over takes a twentieth of the time.
+    Items go in batches: each handing over wakes a thread, which takes as long as a part of an utterance.
     """
     if workers == 1:
         yield from map(work, items)
         return
     waiting: deque = deque()
+    items = iter(items)
     with ThreadPoolExecutor(workers) as pool:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) == 4 * workers:
-                yield waiting.popleft().result()
+        while batch := list(islice(items, BATCH)):
+            waiting.append(pool.submit(lambda batch: [work(item) for item in batch], batch))
+            if len(waiting) > workers:
+                yield from waiting.popleft().result()
         for future in waiting:
-            yield future.result()
+            yield from future.result()
 
 
 def _read_transcripts(member: Member, transcripts: dict[str, str]) -> list[str]:
