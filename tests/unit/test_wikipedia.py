@@ -271,6 +271,7 @@ def test_the_start_checkpoint_lies_in_a_layout_as_tensorflow_and_the_configs_loo
     (source / "model.ckpt-28252.index").unlink()
     with pytest.raises(BadInput, match="half a start checkpoint"):
         prepare(source, tmp_path / "half")
+    assert not any((tmp_path / "half").rglob("*")), "told before the work"
 
 
 def test_a_second_try_goes_on_with_the_files_that_are_there(published, tmp_path):

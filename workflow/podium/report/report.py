@@ -13,6 +13,7 @@ from podium.report import figures, html
 
 
 def report_file(config: Config) -> Path:
+    """Where the page lies."""
     return config.root / "reports" / "index.html"
 
 
@@ -21,6 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    """`podium report`."""
     config = configuration.load(args.config)
     path = report_file(config)
     figures.write(config)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "tokenizer.json"
 KNOWN = {128_256: "llama31", 32_000: "mixtral", 32_768: "mixtral"}  # by entries; both are about for Mixtral 8x22B
+MAKE = "make .venv/pins-tokens"
 NEXT = "podium fetch c4_llama31 or c4_mixtral, and set the parameter tokenizer to raw/tokenizer below it"
 
 
@@ -43,9 +44,6 @@ def needed() -> None:
         raise BadEnvironment(
             "tokens need a library of their own", "tokenizers, pinned in requirements-tokens.txt", str(error), MAKE
         ) from error
-
-
-MAKE = "make .venv/pins-tokens"
 
 
 def load(path: Path) -> Tokenizer:

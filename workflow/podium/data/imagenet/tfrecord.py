@@ -19,6 +19,7 @@ from podium.data.formats import example, jpeg, tfrecord
 from podium.data.imagenet import checks, parts
 from podium.data.imagenet.source import Image, Source, contents
 
+SPLITS = {"train": "train", "validation": "val"}  # as the files are called, and as all else calls them
 SEED = 0  # imagenet_to_gcs.py: random.seed(0)
 
 
@@ -39,7 +40,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
     """Write both splits; returns what went into each."""
     labels = {wnid: number for number, wnid in enumerate(source.classes, start=1)}
     work = {
-        {"train": "train", "validation": "val"}[split]: {
+        SPLITS[split]: {
             name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, split, params.shards[split]).items()
         }

@@ -25,7 +25,7 @@ def write(source: Source, to: Path, params: parts.Params, workers: int) -> dict[
     work = {}
     for split, images in tfrecord.order(source).items():
         _check_keys(images)
-        short = {"train": "train", "validation": "val"}[split]
+        short = tfrecord.SPLITS[split]
         work[short] = {
             name: parts.Work(partial(_write_shard, to / name, some, labels, params), (to / name).exists)
             for name, some in shards(images, short, params.shards[split]).items()

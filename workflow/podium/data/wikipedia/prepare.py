@@ -43,6 +43,7 @@ def prepare(job: Job) -> dict[str, Any]:
     form = chosen.form or source.form(job.source, made=job.layout == TEXT)
     if form not in source.FORMS:
         raise BadInput(f"unknown form {form!r}", " or ".join(source.FORMS), form, "podium prepare --help")
+    start = source.checkpoint(job.source)  # first: half of one is told before hours of work
     counts: dict[str, Any] = {"form": form}
     if job.layout == TEXT and job.params.get("take"):
         raise BadInput("parameter take", "a layout of sequences", f"layout {TEXT}", "podium prepare --help")
@@ -61,11 +62,11 @@ def prepare(job: Job) -> dict[str, Any]:
         if job.layout == TEXT:
             counts["parts"] = len(found.parts)
         else:
-            counts |= _instances(run, job, found, recipe, chosen)
+            beside = sum(path.stat().st_size for path in start.values())
+            counts |= _instances(run, job, found, recipe, chosen, beside)
     if found.vocabulary.is_file():
         shutil.copyfile(found.vocabulary, job.to / "vocab.txt")
-    for name, path in source.checkpoint(job.source).items():
-        files.need_space(job.to, path.stat().st_size, name)
+    for name, path in start.items():
         (job.to / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(path, job.to / name)
     shutil.rmtree(job.to / WORK, ignore_errors=True)
@@ -80,13 +81,15 @@ def _publish(run: Run, job: Job, raw: Path, cut: publish.Cut) -> source.Text:
     return source.Text(sorted(folder.glob("part-*")), folder / "eval.txt", source.vocabulary(job.source))
 
 
-def _instances(run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: options.Options) -> dict[str, Any]:
-    """Each text part to its instances, these to the files of the layout."""
+def _instances(
+    run: Run, job: Job, found: source.Text, recipe: Recipe, chosen: options.Options, beside: int
+) -> dict[str, Any]:
+    """Each text part to its instances, these to the files of the layout; so many bytes will come beside them."""
     layout, vocabulary = LAYOUTS[job.layout], read_vocabulary(found.vocabulary)
     held_out = _held_out(found.evaluation) if found.evaluation else frozenset()
     tokens = (found.vocabulary, files.hash_file(found.vocabulary), chosen.do_lower_case, chosen.unicode)
     if not (take := job.params.get("take", 0)):
-        _need_space(job.to, found.texts, layout, recipe)
+        _need_space(job.to, found.texts, layout, recipe, beside)
     stored = {path: job.to / WORK / "parts" / f"{path.name}.hdf5" for path in found.texts}
     check = {path: held_out for path in found.parts}
     run(
@@ -136,12 +139,12 @@ def _write_parts(path: Path, train: shards.Shards) -> None:
     files.write_text(path, "part,articles,instances\n" + "".join(lines))
 
 
-def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe) -> None:
+def _need_space(to: Path, texts: Collection[Path], layout: Layout, recipe: Recipe, beside: int) -> None:
     """Raise BadEnvironment when the disk is too small for what is yet to be written."""
     stored = STORED * (2 if layout.arranged else 1)
     text_bytes = sum(path.stat().st_size for path in texts) * recipe.dupe_factor
     present = sum((to / path).stat().st_size for path in files.walk(to))
-    files.need_space(to, int(text_bytes * (stored + layout.growth)) - present, f"the sequences in {to}")
+    files.need_space(to, int(text_bytes * (stored + layout.growth)) + beside - present, f"the sequences in {to}")
 
 
 def _held_out(evaluation_text: Path) -> frozenset[str]:
