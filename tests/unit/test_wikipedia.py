@@ -131,6 +131,9 @@ def test_the_shuffle_loses_and_repeats_nothing(published, tmp_path):
 
 def test_wikiextractor_to_instances_and_to_text_agree(extracted, tmp_path):
     params = {"eval_articles": 4, "block_mib": 0.002}
+    extracted = shutil.copytree(extracted, tmp_path / "extracted")
+    for name in ("model.ckpt-28252.index", "model.ckpt-28252.data-00000-of-00001"):  # goes with the text too
+        (extracted / name).write_bytes(b"checkpoint")
     counts = prepare(extracted, tmp_path / "text", "text", **params)
     assert wikipedia.invariants(tmp_path / "text", "text", counts) == []
     assert counts["official"] is False
